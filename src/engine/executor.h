@@ -1,0 +1,70 @@
+// The fast CPU engine: a graph compiled to a plan of fused steps, run on weights as they lie in the mapped file.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/kernels/kernel_set.h"
+#include "models/model.h"
+
+namespace pastkv::engine {
+
+struct EngineOptions {
+  int threads = 0;                     // 0: physical cores allowed to the process
+  const KernelSet* kernels = nullptr;  // null: the best available
+};
+
+// A compiled model: immutable, shared by its sessions. The model must outlive it.
+class Engine {
+ public:
+  Engine(const models::Model& model, EngineOptions options);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  const models::Model& model() const;
+  const KernelSet& kernels() const;
+  int threads() const;
+
+  struct Plan;
+  const Plan& plan() const { return *plan_; }
+
+ private:
+  std::unique_ptr<Plan> plan_;
+};
+
+struct SessionOptions {
+  std::int64_t context = 0;                       // tokens; 0: what the model was trained for
+  tensor::DType cache_type = tensor::DType::f16;  // f32, f16, bf16, q8_0
+  std::int64_t chunk = 512;                       // most tokens of a prefill computed at once
+};
+
+// One sequence with its cache. Sessions of one engine may exist side by side; one runs at a time.
+class Session {
+ public:
+  // Throws Error when the states do not fit memory, or head_dim does not fit the cache type.
+  Session(const Engine& engine, SessionOptions options);
+  ~Session();
+  Session(Session&&) noexcept;
+
+  // Runs `ids` on top of the cache. Gives logits of the last `rows` of them: [rows, vocab], valid until the next call.
+  // Throws Error when they do not fit the context, or an id is outside the vocabulary.
+  std::span<const float> forward(std::span<const std::int32_t> ids, std::int64_t rows = 1);
+
+  std::int64_t past_length() const;
+  std::int64_t context() const;
+  std::int64_t vocab() const;
+  std::uint64_t state_bytes() const;  // allocated for the states
+
+  // Keeps the first `length` positions (clamped to past_length; negative throws). Gives the length kept: less than
+  // asked, down to 0, when a window layer no longer holds what the next token would have to see.
+  std::int64_t truncate(std::int64_t length);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace pastkv::engine

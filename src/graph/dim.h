@@ -1,0 +1,54 @@
+// Sizes of a graph, symbolic until a variant binds them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace pastkv::graph {
+
+enum class Symbol : std::uint8_t {
+  batch,    // sequences side by side
+  query,    // tokens of this call
+  past,     // tokens already in the cache
+  rows,     // query positions whose logits are asked for, counted from the last
+  context,  // capacity of the cache, in tokens
+};
+inline constexpr std::size_t kSymbols = 5;
+
+// The numbers a variant gives to the symbols.
+struct Sizes {
+  std::int64_t batch = 1;
+  std::int64_t query = 1;
+  std::int64_t past = 0;
+  std::int64_t rows = 1;
+  std::int64_t context = 0;
+
+  std::int64_t at(Symbol symbol) const;
+};
+
+// A linear form over the symbols: constant + sum of coefficient * symbol. `past + query` is one; a plain number too.
+class Dim {
+ public:
+  constexpr Dim(std::int64_t constant) : constant_(constant) {}  // NOLINT(google-explicit-constructor)
+  constexpr Dim(Symbol symbol) { coefficients_[static_cast<std::size_t>(symbol)] = 1; }  // NOLINT
+
+  friend Dim operator+(Dim a, const Dim& b);
+  friend bool operator==(const Dim&, const Dim&) = default;
+
+  bool is_constant() const;
+  std::int64_t constant() const { return constant_; }
+  std::int64_t at(const Sizes& sizes) const;
+  std::string text() const;  // "past + query", "576"
+
+ private:
+  std::int64_t constant_ = 0;
+  std::array<std::int64_t, kSymbols> coefficients_{};
+};
+
+using Shape = std::vector<Dim>;
+
+std::string text(const Shape& shape);  // "[batch, query, 576]"
+
+}  // namespace pastkv::graph

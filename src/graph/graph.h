@@ -1,0 +1,175 @@
+// A language model as data: operations over values, with its caches as a kind of value. Everything else is derived
+// from it: shapes, cost, labels, the fast engine, the interpreter, every target.
+//
+// Two levels of operations live in one type. Composite operations are what a model file speaks. Primitive operations
+// are what targets speak. Each composite operation has one expansion into primitives (expand.h), and that expansion is
+// its meaning.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "graph/dim.h"
+#include "graph/rope.h"
+#include "tensor/dtype.h"
+
+namespace pastkv::graph {
+
+using ValueId = std::int32_t;
+
+enum class ValueKind : std::uint8_t {
+  input,     // given by the caller
+  weight,    // named tensor of the model; its bytes live outside the graph
+  constant,  // small numbers that live in the graph (Value::data)
+  state,     // a cache: read and changed by operations, kept between calls
+  result,    // output of a node
+};
+
+enum class StateRole : std::uint8_t { key, value };
+
+// What makes a state more than a tensor. Shape of its Value: [batch, heads, context, head_dim].
+struct State {
+  ValueId value = -1;
+  StateRole role = StateRole::key;
+  int layer = 0;
+  std::int64_t window = 0;  // 0: every position is kept; else a reader at position p sees only positions > p - window
+};
+
+struct Value {
+  ValueKind kind = ValueKind::result;
+  std::string name;                          // unique in the graph
+  tensor::DType dtype = tensor::DType::f32;  // of a weight: f32, whatever it is stored as
+  Shape shape;
+  std::vector<double> data;  // constants only, row-major
+};
+
+enum class Op : std::uint8_t {
+  // --- composite ---
+  embedding,     // (ids [batch, query], table [vocab, width]) -> [batch, query, width]
+  linear,        // (x [..., in], weight [out, in], bias [out]?) -> [..., out]
+  rms_norm,      // (x [..., n], weight [n]) -> [..., n]; statistics in fp32
+  layer_norm,    // (x [..., n], weight [n], bias [n]?) -> [..., n]
+  rope,          // (x [batch, query, heads, head_dim], positions [batch, query]) -> same shape
+  rope_state,    // (keys [batch, kv_heads, past + query, head_dim]) -> same; positions are 0, 1, 2, ...
+  state_update,  // (state, x [batch, query, kv_heads, head_dim]) -> [batch, kv_heads, past + query, head_dim]
+  attention,     // (q [batch, query, heads, head_dim], keys, values: outputs of state_update) -> shape of q
+  activation,    // (x) -> x
+  softcap,       // (x) -> cap * tanh(x / cap)
+  pick_rows,     // (x [batch, query, n]) -> [batch, rows, n]: the last `rows` positions
+  add,           // (a, b) -> shapes broadcast
+  multiply,      // (a, b) -> shapes broadcast
+  scale,         // (x) -> factor * x
+  split,         // (x [..., n]) -> several, along the last axis
+  reshape,       // (x) -> same elements, another shape
+  // --- primitive ---
+  gather,     // (table, indices) -> rows of axis 0
+  matmul,     // (a, b): the last two axes, leading axes broadcast
+  transpose,  // permutation of the axes
+  slice,      // begin, end along one axis
+  concat,     // along one axis
+  expand,     // broadcast to a shape
+  subtract,
+  divide,
+  negate,
+  exponential,
+  square_root,
+  tanh,
+  erf,
+  sine,
+  cosine,
+  reduce_sum,
+  reduce_mean,
+  reduce_max,
+  softmax,  // over the last axis
+  range,    // (no input) -> 0, 1, ... of length Shape[0]
+  less,     // -> boolean
+  less_equal,
+  logical_and,
+  select,  // (condition, a, b)
+  cast,
+  state_read,   // (state) -> [batch, heads, past, head_dim]
+  state_write,  // (state, contents [batch, heads, past + query, head_dim]) -> contents
+};
+
+std::string_view name(Op op);
+bool is_composite(Op op);
+
+enum class Activation : std::uint8_t { silu, gelu_tanh, gelu_erf, relu };
+std::string_view name(Activation kind);
+
+struct NormAttributes {
+  float epsilon = 1e-5F;
+  float weight_offset = 0.0F;  // y = x_hat * (weight + offset); 1 for Gemma's own files
+};
+struct RopeAttributes {
+  RopeFrequencies frequencies;
+  std::int64_t rotary_dim = 0;  // the first channels rotate, the others pass
+  bool interleaved = false;     // pairs (2i, 2i + 1) instead of (i, i + rotary_dim / 2)
+};
+struct AttentionAttributes {
+  float scale = 1.0F;
+  std::int64_t window = 0;  // query i sees key j iff 0 <= i - j (and i - j < window when it is not 0)
+  float softcap = 0.0F;     // 0: none; applied to the scaled scores before the mask
+};
+struct ActivationAttributes {
+  Activation kind = Activation::silu;
+};
+struct SoftcapAttributes {
+  float cap = 0.0F;
+};
+struct ScaleAttributes {
+  float factor = 1.0F;
+};
+struct SplitAttributes {
+  std::vector<std::int64_t> sizes;
+};
+struct ShapeAttributes {
+  Shape shape;
+};  // reshape, expand, range
+struct PermutationAttributes {
+  std::vector<int> axes;
+};  // transpose
+struct AxisAttributes {
+  int axis = -1;
+};  // concat, reduce_*
+struct SliceAttributes {
+  int axis = 0;
+  Dim begin = 0;
+  Dim end = 0;
+};
+struct CastAttributes {
+  tensor::DType dtype = tensor::DType::f32;
+};
+
+using Attributes =
+    std::variant<std::monostate, NormAttributes, RopeAttributes, AttentionAttributes, ActivationAttributes,
+                 SoftcapAttributes, ScaleAttributes, SplitAttributes, ShapeAttributes, PermutationAttributes,
+                 AxisAttributes, SliceAttributes, CastAttributes>;
+
+struct Node {
+  Op op = Op::add;
+  std::vector<ValueId> inputs;
+  std::vector<ValueId> outputs;
+  Attributes attributes;
+};
+
+// Nodes stand in an order in which they can be run. Plain data: copy it, change it, verify it (verify.h).
+struct Graph {
+  std::string name;  // architecture
+  std::vector<Value> values;
+  std::vector<Node> nodes;
+  std::vector<ValueId> inputs;
+  std::vector<ValueId> outputs;
+  std::vector<State> states;
+
+  const Value& value(ValueId id) const { return values[static_cast<std::size_t>(id)]; }
+  Value& value(ValueId id) { return values[static_cast<std::size_t>(id)]; }
+  ValueId find(std::string_view name) const;   // -1 when absent
+  const State* state_of(ValueId value) const;  // null when the value is no state
+};
+
+}  // namespace pastkv::graph

@@ -1,0 +1,41 @@
+// A variant: a graph with its sizes bound. Prefill and generation are two variants of one graph; label, inputs and cost
+// follow by computation.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace pastkv::graph {
+
+enum class Role : std::uint8_t { prefill, generation };
+std::string_view name(Role role);
+
+struct Variant {
+  Role role = Role::prefill;
+  Sizes sizes;
+};
+
+Variant prefill(std::int64_t query_length, std::int64_t past_length = 0, std::int64_t batch = 1);
+Variant generation(std::int64_t past_length, std::int64_t batch = 1);
+
+// Lower case, every run of other characters turned to `_`, none at the ends: "SmolLM2-135M" -> "smollm2_135m".
+std::string slug(std::string_view model_name);
+std::string label(std::string_view model_name, Role role);  // "<slug>_<role>"
+
+struct TensorInfo {
+  std::string name;
+  tensor::DType dtype;
+  std::vector<std::int64_t> shape;
+};
+
+// Every input of the graph, then every state, with sizes bound. A state is listed as it goes in: `past` positions
+// (at most window - 1 of them for a window), named as ONNX exports name them ("past_key_values.0.key").
+std::vector<TensorInfo> inputs(const Graph& graph, const Variant& variant, tensor::DType state_dtype);
+
+// Bytes of all states at `context` tokens, batch 1; a window layer holds min(window, context).
+std::uint64_t state_bytes(const Graph& graph, std::int64_t context, tensor::DType state_dtype);
+
+}  // namespace pastkv::graph

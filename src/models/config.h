@@ -1,0 +1,41 @@
+// A model's configuration in one neutral form, whatever file it came from. Per-layer numbers are per layer, always.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace pastkv::models {
+
+struct LayerConfig {
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t intermediate = 0;  // width of the MLP
+  std::int64_t window = 0;        // 0: full attention
+  int rope = 0;                   // index into ModelConfig::ropes
+};
+
+struct ModelConfig {
+  std::string architecture;  // registry name: "llama"
+  std::int64_t vocab = 0;    // rows of the embedding
+  std::int64_t hidden = 0;
+  std::int64_t max_positions = 0;  // trained context
+  std::vector<LayerConfig> layers;
+  std::vector<graph::RopeAttributes> ropes;
+  float norm_epsilon = 1e-5F;
+  float norm_weight_offset = 0.0F;  // 1 when the file stores w for a norm by (1 + w)
+  float attention_scale = 0.0F;
+  float attention_softcap = 0.0F;
+  float final_softcap = 0.0F;
+  float embedding_scale = 1.0F;
+  graph::Activation activation = graph::Activation::silu;
+  bool attention_bias = false;  // q, k, v
+  bool output_bias = false;     // o
+  bool mlp_bias = false;
+  bool tied = false;
+};
+
+}  // namespace pastkv::models

@@ -1,0 +1,31 @@
+// Row codecs: the plain, exact meaning of each element type, one row at a time. Speed lives in engine/kernels.
+// Layouts: ggml-common.h and ggml-quants.c of llama.cpp; golden values in tests come from the Python package `gguf`.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "tensor/dtype.h"
+
+namespace pastkv::tensor {
+
+float f16_to_f32(std::uint16_t bits);
+std::uint16_t f32_to_f16(float value);  // round to nearest even; overflow gives infinity
+inline float bf16_to_f32(std::uint16_t bits) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+}
+std::uint16_t f32_to_bf16(float value);  // round to nearest even; NaN stays NaN
+
+// Decodes `out.size()` elements. `row` holds exactly byte_size(type, out.size()) bytes, at any alignment.
+// Precondition: traits(type).is_float and out.size() a multiple of the block size.
+void decode_row(DType type, std::span<const std::byte> row, std::span<float> out);
+
+// True for the types that encode_row writes: f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1.
+bool can_encode(DType type);
+
+// Encodes `in.size()` elements into exactly byte_size(type, in.size()) bytes, as llama.cpp's reference quantizers do.
+void encode_row(DType type, std::span<const float> in, std::span<std::byte> row);
+
+}  // namespace pastkv::tensor
