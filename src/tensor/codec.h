@@ -19,13 +19,14 @@ inline float bf16_to_f32(std::uint16_t bits) {
 std::uint16_t f32_to_bf16(float value);  // round to nearest even; NaN stays NaN
 
 // Decodes `out.size()` elements. `row` holds exactly byte_size(type, out.size()) bytes, at any alignment.
-// Precondition: traits(type).is_float and out.size() a multiple of the block size.
+// Precondition: out.size() is a multiple of the block size. Throws Error unless traits(type).is_float.
 void decode_row(DType type, std::span<const std::byte> row, std::span<float> out);
 
 // True for the types that encode_row writes: f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1.
 bool can_encode(DType type);
 
 // Encodes `in.size()` elements into exactly byte_size(type, in.size()) bytes, as llama.cpp's reference quantizers do.
+// NaN and what is beyond a block's range land on one of its levels. Throws Error unless can_encode(type).
 void encode_row(DType type, std::span<const float> in, std::span<std::byte> row);
 
 }  // namespace pastkv::tensor
