@@ -54,6 +54,7 @@ class Session {
   std::span<const float> forward(std::span<const std::int32_t> ids, std::int64_t rows = 1);
 
   std::int64_t past_length() const;
+  std::span<const std::int32_t> ids() const;  // what the cache holds, [past_length]; valid until the next call
   std::int64_t context() const;
   std::int64_t vocab() const;
   std::uint64_t state_bytes() const;  // allocated for the states
