@@ -14,10 +14,6 @@
 #include <utility>
 #include <vector>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 namespace pastkv {
 namespace {
 
@@ -27,7 +23,7 @@ constexpr int kSpins = 4000;
 
 void relax() {
 #if defined(__x86_64__)
-  _mm_pause();
+  __builtin_ia32_pause();
 #elif defined(__aarch64__)
   asm volatile("yield");
 #endif
