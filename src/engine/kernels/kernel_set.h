@@ -2,7 +2,8 @@
 // instruction set. All kernel sets compute the same thing; each is testable by name on any machine that has it.
 //
 // A result does not depend on how rows or columns are cut among calls: each output element is summed in an order that
-// its own row and column alone decide, for a given number of columns class (one, or many).
+// its own row and column alone decide, for a given class of the number of columns (few, or many). Scratch and prepared
+// activations are best aligned to 64 bytes; nothing needs to be.
 #pragma once
 
 #include <cstddef>
@@ -32,12 +33,15 @@ struct LinearTask {
   bool accumulate;  // add to y instead of overwriting it (residual)
 };
 
-// Attention of one head for a tile of query rows. Keys and values of that head lie one position after the other.
+// Attention of the query heads that share one key/value head, for a tile of query rows. Keys and values of that head
+// lie one position after the other. Query and output must not overlap.
 struct AttentionTask {
-  const float* q;  // row i at q + i * q_stride, [head_dim]
+  const float* q;  // row i of head h at q + h * q_head_stride + i * q_stride, [head_dim]
   std::int64_t q_stride;
+  std::int64_t q_head_stride;
   float* out;  // likewise
   std::int64_t out_stride;
+  std::int64_t out_head_stride;
   tensor::DType cache_type;  // f32, f16, bf16 or q8_0
   const std::byte* keys;     // position p at keys + (p - first_position) * position_bytes
   const std::byte* values;
@@ -45,6 +49,7 @@ struct AttentionTask {
   std::int64_t first_position;  // of the first key held
   std::int64_t query_position;  // of row 0; row i sits at query_position + i
   std::int64_t rows;
+  std::int64_t heads;  // any number of the heads of the group: a task may take them all, or one
   std::int64_t head_dim;
   std::int64_t window;  // 0: none
   float scale;
@@ -67,7 +72,7 @@ struct KernelSet {
   void (*linear)(const LinearTask& task, std::int64_t row_begin, std::int64_t row_end, std::byte* scratch);
 
   std::int64_t attention_row_tile;  // best number of query rows in a task
-  std::size_t (*attention_scratch_bytes)(std::int64_t head_dim, std::int64_t rows, std::int64_t keys);  // per thread
+  std::size_t (*attention_scratch_bytes)(std::int64_t head_dim, std::int64_t rows, std::int64_t heads);  // per thread
   void (*attention)(const AttentionTask& task, std::byte* scratch);
 
   // x and y may be the same buffer in all of these.
