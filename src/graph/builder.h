@@ -2,8 +2,9 @@
 // A mistake in a model file (shapes that do not fit) is a std::logic_error here, not later.
 #pragma once
 
-#include <span>
+#include <map>
 #include <string>
+#include <unordered_map>
 
 #include "graph/graph.h"
 
@@ -36,14 +37,18 @@ class Builder {
   std::vector<ValueId> split(ValueId x, std::vector<std::int64_t> sizes);
   ValueId reshape(ValueId x, Shape shape);
 
-  // Any operation, primitive ones too. Result names are numbered by operation ("linear_12").
+  // Any operation, primitive ones too. Results are numbered by operation ("linear_12"; of several, "split_3.0").
   std::vector<ValueId> emit(Op op, std::vector<ValueId> inputs, Attributes attributes = {}, int outputs = 1);
 
   void output(ValueId value, std::string name);  // renames it
-  Graph finish();                                // verified
+  Graph finish();                                // verified; the builder is empty afterwards
 
  private:
+  ValueId add_value(Value value);
+
   Graph graph_;
+  std::unordered_map<std::string, ValueId> ids_;  // of every value, by name
+  std::map<Op, int> counts_;                      // results made so far, for their names
 };
 
 }  // namespace pastkv::graph

@@ -29,16 +29,20 @@ struct Sizes {
 };
 
 // A linear form over the symbols: constant + sum of coefficient * symbol. `past + query` is one; a plain number too.
+// Arithmetic that leaves 64 bits throws std::overflow_error.
 class Dim {
  public:
   constexpr Dim(std::int64_t constant) : constant_(constant) {}  // NOLINT(google-explicit-constructor)
   constexpr Dim(Symbol symbol) { coefficients_[static_cast<std::size_t>(symbol)] = 1; }  // NOLINT
 
   friend Dim operator+(Dim a, const Dim& b);
+  friend Dim operator-(Dim a, const Dim& b);
+  friend Dim operator*(Dim a, std::int64_t factor);
   friend bool operator==(const Dim&, const Dim&) = default;
 
   bool is_constant() const;
   std::int64_t constant() const { return constant_; }
+  std::int64_t coefficient(Symbol symbol) const { return coefficients_[static_cast<std::size_t>(symbol)]; }
   std::int64_t at(const Sizes& sizes) const;
   std::string text() const;  // "past + query", "576"
 
@@ -50,5 +54,8 @@ class Dim {
 using Shape = std::vector<Dim>;
 
 std::string text(const Shape& shape);  // "[batch, query, 576]"
+
+// True when both have the same number of elements whatever the sizes are: a reshape between them is always possible.
+bool same_elements(const Shape& a, const Shape& b);
 
 }  // namespace pastkv::graph

@@ -30,8 +30,10 @@ enum class ValueKind : std::uint8_t {
 };
 
 enum class StateRole : std::uint8_t { key, value };
+std::string_view name(StateRole role);
 
-// What makes a state more than a tensor. Shape of its Value: [batch, heads, context, head_dim].
+// What makes a state more than a tensor. Shape of its Value: [batch, heads, context, head_dim]. Layer and role together
+// name it towards the outside (variant.h), whatever its Value is called.
 struct State {
   ValueId value = -1;
   StateRole role = StateRole::key;
@@ -60,20 +62,22 @@ enum class Op : std::uint8_t {
   activation,    // (x) -> x
   softcap,       // (x) -> cap * tanh(x / cap)
   pick_rows,     // (x [batch, query, n]) -> [batch, rows, n]: the last `rows` positions
-  add,           // (a, b) -> shapes broadcast
-  multiply,      // (a, b) -> shapes broadcast
   scale,         // (x) -> factor * x
   split,         // (x [..., n]) -> several, along the last axis
-  reshape,       // (x) -> same elements, another shape
+  // --- both: spoken at either level ---
+  add,       // (a, b) -> shapes broadcast as in numpy
+  multiply,  // (a, b) -> shapes broadcast
+  reshape,   // (x) -> same elements, another shape
   // --- primitive ---
-  gather,     // (table, indices) -> rows of axis 0
+  gather,     // (table [n, ...], indices [...]) -> rows of axis 0: [indices..., ...]
   matmul,     // (a, b): the last two axes, leading axes broadcast
-  transpose,  // permutation of the axes
-  slice,      // begin, end along one axis
+  transpose,  // permutation of the axes: result axis i is axis axes[i] of x
+  slice,      // [begin, end) along one axis
   concat,     // along one axis
   expand,     // broadcast to a shape
   subtract,
   divide,
+  power,  // (a, b) -> a to the b
   negate,
   exponential,
   square_root,
@@ -81,11 +85,11 @@ enum class Op : std::uint8_t {
   erf,
   sine,
   cosine,
-  reduce_sum,
+  reduce_sum,  // reduce_*: along one axis, which stays with size 1
   reduce_mean,
   reduce_max,
   softmax,  // over the last axis
-  range,    // (no input) -> 0, 1, ... of length Shape[0]
+  range,    // (no input) -> 0, 1, 2, ... as i32, in a shape of one axis
   less,     // -> boolean
   less_equal,
   logical_and,
@@ -95,8 +99,10 @@ enum class Op : std::uint8_t {
   state_write,  // (state, contents [batch, heads, past + query, head_dim]) -> contents
 };
 
+inline constexpr std::size_t kOps = static_cast<std::size_t>(Op::state_write) + 1;
+
 std::string_view name(Op op);
-bool is_composite(Op op);
+bool is_composite(Op op);  // false for those of both levels
 
 enum class Activation : std::uint8_t { silu, gelu_tanh, gelu_erf, relu };
 std::string_view name(Activation kind);

@@ -7,6 +7,7 @@
 
 namespace pastkv::graph {
 
+// Precondition: the graph has no faults (verify.h).
 std::string to_text(const Graph& graph);
 
 }  // namespace pastkv::graph

@@ -31,11 +31,16 @@ struct TensorInfo {
   std::vector<std::int64_t> shape;
 };
 
-// Every input of the graph, then every state, with sizes bound. A state is listed as it goes in: `past` positions
-// (at most window - 1 of them for a window), named as ONNX exports name them ("past_key_values.0.key").
+// Positions of a cache of `past` tokens that the next token can still see: all, or window - 1 of them.
+std::int64_t kept_positions(const State& state, std::int64_t past);
+
+// Every input of the graph, then every state, with sizes bound. A state is listed as it goes in, with the positions
+// that the next token can see, and by the name that ONNX exports use, whatever its Value is called: of its layer and
+// role, "past_key_values.0.key".
 std::vector<TensorInfo> inputs(const Graph& graph, const Variant& variant, tensor::DType state_dtype);
 
-// Bytes of all states at `context` tokens, batch 1; a window layer holds min(window, context).
+// Bytes of all states at `context` tokens, batch 1; a window layer holds min(window, context). Throws Error when
+// head_dim is no whole number of blocks of the type, or the bytes leave 64 bits.
 std::uint64_t state_bytes(const Graph& graph, std::int64_t context, tensor::DType state_dtype);
 
 }  // namespace pastkv::graph

@@ -1,0 +1,111 @@
+#include "graph/variant.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/checked.h"
+#include "base/error.h"
+
+namespace pastkv::graph {
+namespace {
+
+bool is_letter_or_digit(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+char lower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+
+TensorInfo bound(std::string name, tensor::DType dtype, const Shape& shape, const Sizes& sizes) {
+  TensorInfo info{.name = std::move(name), .dtype = dtype, .shape = {}};
+  for (const Dim& dim : shape) info.shape.push_back(dim.at(sizes));
+  return info;
+}
+
+}  // namespace
+
+std::string_view name(Role role) {
+  return role == Role::prefill ? "prefill" : "generation";
+}
+
+Variant prefill(std::int64_t query_length, std::int64_t past_length, std::int64_t batch) {
+  return {.role = Role::prefill,
+          .sizes = {.batch = batch,
+                    .query = query_length,
+                    .past = past_length,
+                    .rows = 1,
+                    .context = past_length + query_length}};
+}
+
+Variant generation(std::int64_t past_length, std::int64_t batch) {
+  return {.role = Role::generation,
+          .sizes = {.batch = batch, .query = 1, .past = past_length, .rows = 1, .context = past_length + 1}};
+}
+
+std::string slug(std::string_view model_name) {
+  std::string out;
+  for (const char c : model_name) {
+    if (is_letter_or_digit(c)) {
+      out += lower(c);
+    } else if (!out.empty() && out.back() != '_') {
+      out += '_';
+    }
+  }
+  if (!out.empty() && out.back() == '_') out.pop_back();
+  return out;
+}
+
+std::string label(std::string_view model_name, Role role) {
+  return fmt::format("{}_{}", slug(model_name), name(role));
+}
+
+std::int64_t kept_positions(const State& state, std::int64_t past) {
+  return state.window == 0 ? past : std::min(past, state.window - 1);
+}
+
+std::vector<TensorInfo> inputs(const Graph& graph, const Variant& variant, tensor::DType state_dtype) {
+  std::vector<TensorInfo> out;
+  for (const ValueId id : graph.inputs) {
+    const Value& input = graph.value(id);
+    out.push_back(bound(input.name, input.dtype, input.shape, variant.sizes));
+  }
+  for (const State& state : graph.states) {
+    Sizes sizes = variant.sizes;
+    sizes.context = kept_positions(state, sizes.past);
+    out.push_back(bound(fmt::format("past_key_values.{}.{}", state.layer, name(state.role)), state_dtype,
+                        graph.value(state.value).shape, sizes));
+  }
+  return out;
+}
+
+std::uint64_t state_bytes(const Graph& graph, std::int64_t context, tensor::DType state_dtype) {
+  std::uint64_t total = 0;
+  for (const State& state : graph.states) {
+    const Value& value = graph.value(state.value);
+    const std::int64_t length = state.window == 0 ? context : std::min(context, state.window);
+    const TensorInfo info = bound(value.name, state_dtype, value.shape, {.batch = 1, .context = length});
+
+    std::optional<std::uint64_t> bytes = tensor::byte_size(state_dtype, static_cast<std::uint64_t>(info.shape[3]));
+    if (!bytes) {
+      throw Error({.place = value.name,
+                   .reason = fmt::format("rows of {} elements do not fit blocks of {}", info.shape[3],
+                                         tensor::name(state_dtype)),
+                   .remedy = "choose another type for the cache"});
+    }
+    for (const std::size_t axis : {1, 2}) {
+      if (bytes) bytes = checked_multiply(*bytes, static_cast<std::uint64_t>(info.shape[axis]));
+    }
+    if (bytes) bytes = checked_add(total, *bytes);
+    if (!bytes) {
+      throw Error({.place = value.name,
+                   .reason = fmt::format("a cache of {} tokens does not fit 64 bits", context),
+                   .remedy = "choose a smaller context"});
+    }
+    total = *bytes;
+  }
+  return total;
+}
+
+}  // namespace pastkv::graph
