@@ -40,8 +40,8 @@ void append(std::string& out, std::int64_t coefficient, std::string_view symbol)
   } else if (coefficient < 0) {
     out += "-";
   }
-  const auto magnitude = coefficient < 0 ? 0 - static_cast<std::uint64_t>(coefficient)
-                                         : static_cast<std::uint64_t>(coefficient);
+  const auto magnitude =
+      coefficient < 0 ? 0 - static_cast<std::uint64_t>(coefficient) : static_cast<std::uint64_t>(coefficient);
   if (symbol.empty()) {
     out += fmt::format("{}", magnitude);
   } else if (magnitude == 1) {

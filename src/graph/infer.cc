@@ -63,8 +63,7 @@ class Operands {
 
   template <typename... Args>
   [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) const {
-    throw std::logic_error(
-        fmt::format("{}: {}", name(node_.op), fmt::format(format, std::forward<Args>(args)...)));
+    throw std::logic_error(fmt::format("{}: {}", name(node_.op), fmt::format(format, std::forward<Args>(args)...)));
   }
 
  private:
@@ -172,8 +171,8 @@ Shape state_write_shape(const Operands& in) {
 }
 
 Shape attention_shape(const Operands& in) {
-  const Shape& q = in.shape_of(0, 4);      // [batch, query, heads, head_dim]
-  const Shape& keys = in.shape_of(1, 4);   // [batch, kv_heads, past + query, head_dim]
+  const Shape& q = in.shape_of(0, 4);       // [batch, query, heads, head_dim]
+  const Shape& keys = in.shape_of(1, 4);    // [batch, kv_heads, past + query, head_dim]
   const Shape& values = in.shape_of(2, 4);  // [batch, kv_heads, past + query, value_dim]
   in.expect(0, {kBatch, kQuery, q[2], q[3]});
   in.expect(1, {kBatch, keys[1], kTotal, q[3]});
@@ -360,8 +359,7 @@ void expect_boolean(const Operands& in, std::size_t i) {
 
 void expect_same(const Operands& in, std::size_t a, std::size_t b) {
   if (in.value(a).dtype != in.value(b).dtype) {
-    in.fail("{} is {}, {} is {}", in.value(a).name, name(in.value(a).dtype), in.value(b).name,
-            name(in.value(b).dtype));
+    in.fail("{} is {}, {} is {}", in.value(a).name, name(in.value(a).dtype), in.value(b).name, name(in.value(b).dtype));
   }
 }
 

@@ -99,7 +99,8 @@ class Verifier {
       if (!places.emplace(state.layer, state.role).second) {
         fault("{} is the second {} state of layer {}", value.name, name(state.role), state.layer);
       }
-      if (state.layer < 0 || state.window < 0) fault("{} has layer {}, window {}", value.name, state.layer, state.window);
+      if (state.layer < 0 || state.window < 0)
+        fault("{} has layer {}, window {}", value.name, state.layer, state.window);
       check_state_shape(value);
     }
     for (std::size_t i = 0; i < graph_.values.size(); ++i) {
