@@ -8,7 +8,7 @@ endif()
 add_library(pastkv_options INTERFACE)
 target_include_directories(pastkv_options INTERFACE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include")
 target_compile_options(pastkv_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
-                                                -Wno-missing-field-initializers)
+                                                -Wno-missing-field-initializers -Wno-sign-conversion)
 if(PASTKV_WARNINGS_AS_ERRORS)
   target_compile_options(pastkv_options INTERFACE -Werror)
 endif()
