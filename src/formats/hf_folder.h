@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "formats/json_file.h"
 #include "formats/tensor_source.h"
 
 namespace pastkv::formats {
@@ -25,8 +26,5 @@ struct HfFolder {
 
 // Throws Error when there is no config.json, no weights, or one of the files is damaged.
 HfFolder read_hf_folder(const std::filesystem::path& folder);
-
-// A JSON file whose top level is an object; Error names file and byte. Refuses files over 64 MiB and depth over 256.
-nlohmann::json read_json_object(const std::filesystem::path& file);
 
 }  // namespace pastkv::formats
