@@ -132,6 +132,7 @@ struct Session::State {
   AlignedBuffer rotated_keys;  // [kv_heads, total, head_dim] fp32
   AlignedBuffer plain_values;
   std::vector<float> logits;
+  std::vector<std::int32_t> history;                  // ids of every position in the cache
 
   std::span<const std::int32_t> ids;  // of the chunk that runs
   std::int64_t tokens = 0;
@@ -163,6 +164,7 @@ void Session::State::run_chunk(std::span<const std::int32_t> chunk_ids, std::int
     std::visit([this](const auto& one) { run(one); }, step);
   }
   cache.advance(tokens);
+  history.insert(history.end(), ids.begin(), ids.end());
 }
 
 void Session::State::run(const RowBlock& block) {
@@ -414,6 +416,7 @@ std::span<const float> Session::forward(std::span<const std::int32_t> ids, std::
 std::int64_t Session::past_length() const {
   return state_->cache.length();
 }
+std::span<const std::int32_t> Session::ids() const { return state_->history; }
 std::int64_t Session::context() const {
   return state_->context;
 }
@@ -431,7 +434,9 @@ std::int64_t Session::truncate(std::int64_t length) {
                  .reason = "a cache cannot be cut to " + std::to_string(length) + " tokens",
                  .remedy = {}});
   }
-  return state_->cache.truncate(length);
+  const std::int64_t kept = state_->cache.truncate(length);
+  state_->history.resize(static_cast<std::size_t>(kept));
+  return kept;
 }
 
 }  // namespace pastkv::engine
