@@ -86,7 +86,8 @@ struct Session::State {
   void run(const RotateState& step);
   void run(const Attend& step);
   void run_rows(const RowBlock& block, std::int64_t begin, std::int64_t end);
-  void attend(const Attend& step, std::int64_t head, std::int64_t begin, std::int64_t end, int thread);
+  void attend(const Attend& step, std::int64_t head, std::int64_t heads, std::int64_t begin, std::int64_t end,
+              int thread);
 
   void run(const EmbeddingOp& op, std::int64_t row);
   void run(const NormOp& op, std::int64_t row);
@@ -132,7 +133,7 @@ struct Session::State {
   AlignedBuffer rotated_keys;  // [kv_heads, total, head_dim] fp32
   AlignedBuffer plain_values;
   std::vector<float> logits;
-  std::vector<std::int32_t> history;                  // ids of every position in the cache
+  std::vector<std::int32_t> history;  // ids of every position in the cache
 
   std::span<const std::int32_t> ids;  // of the chunk that runs
   std::int64_t tokens = 0;
@@ -317,24 +318,31 @@ void Session::State::run(const Attend& step) {
   if (rows <= 0) return;
   const std::int64_t tile = std::min(rows, kernels.attention_row_tile);
   const std::int64_t tiles = (rows + tile - 1) / tile;
-  const std::int64_t keys = cache.length() + tokens - cache.first_position(step.keys);
-  const std::size_t scratch = kernels.attention_scratch_bytes(step.head_dim, tile, keys);
+  // Heads that share keys run together, which reads the keys once, unless that leaves threads without work.
+  const std::int64_t group = step.heads / step.kv_heads;
+  const bool grouped = step.kv_heads * tiles >= plan.pool.threads() * std::int64_t{4};
+  const std::int64_t heads = grouped ? group : 1;
+  const std::int64_t units = step.heads / heads;
+  const std::size_t scratch = kernels.attention_scratch_bytes(step.head_dim, tile, heads);
   for (AlignedBuffer& buffer : thread_scratch) buffer.reserve(scratch);
-  plan.pool.run(step.heads * tiles, [&](std::int64_t index, int thread) {
+  plan.pool.run(units * tiles, [&](std::int64_t index, int thread) {
     // The last tiles see most keys: they go first, so that the threads end together.
-    const std::int64_t head = index % step.heads;
-    const std::int64_t begin = first + (tiles - 1 - index / step.heads) * tile;
-    attend(step, head, begin, std::min(tokens, begin + tile), thread);
+    const std::int64_t head = index % units * heads;
+    const std::int64_t begin = first + (tiles - 1 - index / units) * tile;
+    attend(step, head, heads, begin, std::min(tokens, begin + tile), thread);
   });
 }
 
-void Session::State::attend(const Attend& step, std::int64_t head, std::int64_t begin, std::int64_t end, int thread) {
+void Session::State::attend(const Attend& step, std::int64_t head, std::int64_t heads, std::int64_t begin,
+                            std::int64_t end, int thread) {
   const std::int64_t kv_head = head / (step.heads / step.kv_heads);
   const std::int64_t first = cache.first_position(step.keys);
   AttentionTask task{.q = at(step.q, begin) + head * step.head_dim,
                      .q_stride = stride(step.q),
+                     .q_head_stride = step.head_dim,
                      .out = at(step.y, begin) + head * step.head_dim,
                      .out_stride = stride(step.y),
+                     .out_head_stride = step.head_dim,
                      .cache_type = cache.type(),
                      .keys = cache.at(step.keys, kv_head, first),
                      .values = cache.at(step.values, kv_head, first),
@@ -342,6 +350,7 @@ void Session::State::attend(const Attend& step, std::int64_t head, std::int64_t 
                      .first_position = first,
                      .query_position = cache.length() + begin,
                      .rows = end - begin,
+                     .heads = heads,
                      .head_dim = step.head_dim,
                      .window = step.attributes.window,
                      .scale = step.attributes.scale,
@@ -416,7 +425,9 @@ std::span<const float> Session::forward(std::span<const std::int32_t> ids, std::
 std::int64_t Session::past_length() const {
   return state_->cache.length();
 }
-std::span<const std::int32_t> Session::ids() const { return state_->history; }
+std::span<const std::int32_t> Session::ids() const {
+  return state_->history;
+}
 std::int64_t Session::context() const {
   return state_->context;
 }
