@@ -17,26 +17,24 @@ namespace {
 // Tokens below which a row block runs on the calling thread alone: waking others costs more.
 constexpr std::int64_t kSerialRows = 4;
 
-// cos and sin of position * frequency, for positions 0 .. length() - 1.
+// cos and sin of position * frequency for every position so far, of the table that holds at one total length.
 class RopeCache {
  public:
-  // `total_length` picks the table of a length-dependent rope.
-  void extend(const graph::RopeAttributes& rope, std::int64_t total_length) {
-    const graph::RopeFrequencies& frequencies = rope.frequencies;
-    const graph::RopeTable table = frequencies.length_dependent() ? frequencies.at(total_length) : frequencies.table;
-    if (frequencies.length_dependent() && table.inverse_frequencies != last_) {
+  void extend(const graph::RopeFrequencies& frequencies, std::int64_t total_length, std::int64_t positions) {
+    if (half_ == 0 || frequencies.changes(total_length_, total_length)) {
+      table_ = frequencies.at(total_length);
+      half_ = static_cast<std::int64_t>(table_.inverse_frequencies.size());
       cosine_.clear();
       sine_.clear();
-      last_ = table.inverse_frequencies;
     }
-    half_ = static_cast<std::int64_t>(table.inverse_frequencies.size());
-    const std::int64_t known = half_ == 0 ? total_length : static_cast<std::int64_t>(cosine_.size()) / half_;
-    for (std::int64_t position = known; position < total_length; ++position) {
-      for (const float frequency : table.inverse_frequencies) {
+    total_length_ = total_length;
+    if (half_ == 0) return;
+    for (auto position = static_cast<std::int64_t>(cosine_.size()) / half_; position < positions; ++position) {
+      for (const float frequency : table_.inverse_frequencies) {
         // The angle is rounded to fp32 as the reference rounds it; at position 10^5 that is visible.
         const auto angle = static_cast<double>(static_cast<float>(position) * frequency);
-        cosine_.push_back(static_cast<float>(std::cos(angle)) * table.scale);
-        sine_.push_back(static_cast<float>(std::sin(angle)) * table.scale);
+        cosine_.push_back(static_cast<float>(std::cos(angle)) * table_.scale);
+        sine_.push_back(static_cast<float>(std::sin(angle)) * table_.scale);
       }
     }
   }
@@ -44,10 +42,11 @@ class RopeCache {
   const float* sine(std::int64_t position) const { return sine_.data() + position * half_; }
 
  private:
+  graph::RopeTable table_;
+  std::int64_t total_length_ = 0;
   std::int64_t half_ = 0;
-  std::vector<float> cosine_;  // [positions, half]
+  std::vector<float> cosine_;  // [positions, half_]
   std::vector<float> sine_;
-  std::vector<float> last_;  // the table they were made from, when it can change
 };
 
 }  // namespace
@@ -77,13 +76,22 @@ struct Session::State {
         slots(plan_in.slots.size()),
         thread_scratch(static_cast<std::size_t>(plan_in.pool.threads())) {}
 
+  // Whether what the cache holds was computed under other rope tables than hold at `total`.
+  bool stale_at(std::int64_t total) const {
+    return std::any_of(plan.ropes.begin(), plan.ropes.end(), [&](const graph::RopeAttributes& rope) {
+      return rope.frequencies.changes(total_length, total);
+    });
+  }
+
+  // Every token of a call, chunk by chunk.
+  void run_all(std::span<const std::int32_t> all, std::int64_t rows, std::int64_t total);
+
   // One call of at most `chunk` tokens; the last `logit_rows` of them give logits at `logits_out`.
   void run_chunk(std::span<const std::int32_t> chunk_ids, std::int64_t logit_rows, float* logits_out);
 
   void reserve(std::int64_t logit_rows);
   void run(const RowBlock& block);
   void run(const LinearGroup& group);
-  void run(const RotateState& step);
   void run(const Attend& step);
   void run_rows(const RowBlock& block, std::int64_t begin, std::int64_t end);
   void attend(const Attend& step, std::int64_t head, std::int64_t heads, std::int64_t begin, std::int64_t end,
@@ -130,10 +138,9 @@ struct Session::State {
   std::vector<float*> pointers;  // of slots, for the chunk that runs
   AlignedBuffer prepared_[2];
   std::vector<AlignedBuffer> thread_scratch;
-  AlignedBuffer rotated_keys;  // [kv_heads, total, head_dim] fp32
-  AlignedBuffer plain_values;
   std::vector<float> logits;
   std::vector<std::int32_t> history;  // ids of every position in the cache
+  std::int64_t total_length = 0;      // past + query of the last call: picks the rope tables
 
   std::span<const std::int32_t> ids;  // of the chunk that runs
   std::int64_t tokens = 0;
@@ -150,7 +157,21 @@ void Session::State::reserve(std::int64_t logit_rows) {
     pointers[index] = slots[index].floats();
   }
   for (std::size_t index = 0; index < ropes.size(); ++index) {
-    ropes[index].extend(plan.ropes[index], cache.length() + tokens);
+    ropes[index].extend(plan.ropes[index].frequencies, total_length, cache.length() + tokens);
+  }
+}
+
+void Session::State::run_all(std::span<const std::int32_t> all, std::int64_t rows, std::int64_t total) {
+  const auto count = static_cast<std::int64_t>(all.size());
+  total_length = total;
+  logits.resize(static_cast<std::size_t>(rows * plan.vocab));
+  std::int64_t made = 0;
+  for (std::int64_t begin = 0; begin < count; begin += chunk) {
+    const std::int64_t end = std::min(count, begin + chunk);
+    const std::int64_t wanted = std::max<std::int64_t>(0, end - std::max(begin, count - rows));
+    run_chunk(all.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)), wanted,
+              logits.data() + made * plan.vocab);
+    made += wanted;
   }
 }
 
@@ -290,28 +311,6 @@ void Session::State::run(const LinearGroup& group) {
   });
 }
 
-void Session::State::run(const RotateState& step) {
-  const StateShape& shape = plan.states[static_cast<std::size_t>(step.keys)];
-  const graph::RopeAttributes& rope = plan.ropes[static_cast<std::size_t>(step.rope)];
-  const RopeCache& table = ropes[static_cast<std::size_t>(step.rope)];
-  const std::int64_t first = cache.first_position(step.keys);
-  const std::int64_t held = cache.length() + tokens - first;
-  const auto bytes = static_cast<std::size_t>(shape.heads * held * shape.head_dim) * sizeof(float);
-  rotated_keys.reserve(bytes);
-  plain_values.reserve(bytes);
-  plan.pool.run(held, [&](std::int64_t index, int) {
-    for (std::int64_t head = 0; head < shape.heads; ++head) {
-      float* key = rotated_keys.floats() + (head * held + index) * shape.head_dim;
-      float* value = plain_values.floats() + (head * held + index) * shape.head_dim;
-      const std::int64_t position = first + index;
-      kernels.decode_row(cache.type(), cache.at(step.keys, head, position), shape.head_dim, key);
-      kernels.rope(key, table.cosine(position), table.sine(position), rope.rotary_dim, shape.head_dim, rope.interleaved,
-                   key);
-      kernels.decode_row(cache.type(), cache.at(step.values, head, position), shape.head_dim, value);
-    }
-  });
-}
-
 void Session::State::run(const Attend& step) {
   const std::int64_t first = first_row(step.rows);
   const std::int64_t rows = tokens - first;
@@ -337,32 +336,24 @@ void Session::State::attend(const Attend& step, std::int64_t head, std::int64_t 
                             std::int64_t end, int thread) {
   const std::int64_t kv_head = head / (step.heads / step.kv_heads);
   const std::int64_t first = cache.first_position(step.keys);
-  AttentionTask task{.q = at(step.q, begin) + head * step.head_dim,
-                     .q_stride = stride(step.q),
-                     .q_head_stride = step.head_dim,
-                     .out = at(step.y, begin) + head * step.head_dim,
-                     .out_stride = stride(step.y),
-                     .out_head_stride = step.head_dim,
-                     .cache_type = cache.type(),
-                     .keys = cache.at(step.keys, kv_head, first),
-                     .values = cache.at(step.values, kv_head, first),
-                     .position_bytes = cache.position_bytes(step.keys),
-                     .first_position = first,
-                     .query_position = cache.length() + begin,
-                     .rows = end - begin,
-                     .heads = heads,
-                     .head_dim = step.head_dim,
-                     .window = step.attributes.window,
-                     .scale = step.attributes.scale,
-                     .softcap = step.attributes.softcap};
-  if (step.rotated) {
-    const std::int64_t held = cache.length() + tokens - first;
-    const std::int64_t offset = kv_head * held * step.head_dim;
-    task.cache_type = tensor::DType::f32;
-    task.keys = reinterpret_cast<const std::byte*>(rotated_keys.floats() + offset);
-    task.values = reinterpret_cast<const std::byte*>(plain_values.floats() + offset);
-    task.position_bytes = step.head_dim * static_cast<std::int64_t>(sizeof(float));
-  }
+  const AttentionTask task{.q = at(step.q, begin) + head * step.head_dim,
+                           .q_stride = stride(step.q),
+                           .q_head_stride = step.head_dim,
+                           .out = at(step.y, begin) + head * step.head_dim,
+                           .out_stride = stride(step.y),
+                           .out_head_stride = step.head_dim,
+                           .cache_type = cache.type(),
+                           .keys = cache.at(step.keys, kv_head, first),
+                           .values = cache.at(step.values, kv_head, first),
+                           .position_bytes = cache.position_bytes(step.keys),
+                           .first_position = first,
+                           .query_position = cache.length() + begin,
+                           .rows = end - begin,
+                           .heads = heads,
+                           .head_dim = step.head_dim,
+                           .window = step.attributes.window,
+                           .scale = step.attributes.scale,
+                           .softcap = step.attributes.softcap};
   kernels.attention(task, thread_scratch[static_cast<std::size_t>(thread)].data());
 }
 
@@ -410,14 +401,14 @@ std::span<const float> Session::forward(std::span<const std::int32_t> ids, std::
     }
   }
   rows = std::clamp<std::int64_t>(rows, 0, count);
-  s.logits.resize(static_cast<std::size_t>(rows * s.plan.vocab));
-  std::int64_t made = 0;
-  for (std::int64_t begin = 0; begin < count; begin += s.chunk) {
-    const std::int64_t end = std::min(count, begin + s.chunk);
-    const std::int64_t picked = std::max<std::int64_t>(0, end - std::max(begin, count - rows));
-    s.run_chunk(ids.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)), picked,
-                s.logits.data() + made * s.plan.vocab);
-    made += picked;
+  const std::int64_t total = s.cache.length() + count;
+  if (s.cache.length() > 0 && s.stale_at(total)) {
+    std::vector<std::int32_t> all = s.history;
+    all.insert(all.end(), ids.begin(), ids.end());
+    truncate(0);
+    s.run_all(all, rows, total);
+  } else {
+    s.run_all(ids, rows, total);
   }
   return s.logits;
 }

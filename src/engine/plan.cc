@@ -63,7 +63,6 @@ class Compiler {
     after_pick_.assign(count, false);
     operands_.assign(count, {});
     keys_of_.assign(count, -1);
-    rotated_by_.assign(count, -1);
     for (const graph::State& state : graph_.states) {
       const Value& value = graph_.value(state.value);
       state_index_[state.value] = static_cast<int>(plan_.states.size());
@@ -202,9 +201,6 @@ class Compiler {
       case Op::rope:
         rope(node, rows);
         break;
-      case Op::rope_state:
-        rope_state(node);
-        return;
       case Op::state_update:
         state_update(node);
         break;
@@ -311,26 +307,18 @@ class Compiler {
     row_op(Rows::all, StoreOp{state, operand(node.inputs[1])});
   }
 
-  void rope_state(const Node& node) {
-    keys_of_[at(node.outputs[0])] = keys_of_[at(node.inputs[0])];
-    rotated_by_[at(node.outputs[0])] = rope_index(std::get<graph::RopeAttributes>(node.attributes));
-  }
-
   void attention(const Node& node, Rows rows) {
     const ValueId q = node.inputs[0];
     const int keys = keys_of_[at(node.inputs[1])];
     const int values = keys_of_[at(node.inputs[2])];
     if (keys < 0 || values < 0) unsupported("attention over something that is no state");
-    const int rope = rotated_by_[at(node.inputs[1])];
     flush();
-    if (rope >= 0) plan_.steps.emplace_back(RotateState{rope, keys, values});
     const graph::Shape& shape = graph_.value(q).shape;
     Attend step{.rows = rows,
                 .q = operand(q),
                 .y = {},
                 .keys = keys,
                 .values = values,
-                .rotated = rope >= 0,
                 .heads = shape[2].constant(),
                 .kv_heads = plan_.states[static_cast<std::size_t>(keys)].heads,
                 .head_dim = shape[3].constant(),
@@ -479,7 +467,6 @@ class Compiler {
   std::vector<bool> after_pick_;                 // by value: made from picked rows
   std::vector<Operand> operands_;                // by value
   std::vector<int> keys_of_;                     // by value: the state whose contents it is, or -1
-  std::vector<int> rotated_by_;                  // by value: the rope of a rope_state, or -1
   std::map<ValueId, int> state_index_;
   std::map<ValueId, std::size_t> postponed_;  // activation results left to their multiply
   std::map<std::pair<std::int64_t, bool>, std::vector<int>> free_slots_;

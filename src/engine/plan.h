@@ -121,27 +121,19 @@ struct LinearGroup {
   std::vector<Linear> members;
 };
 
-// Keys of a length-dependent rope: rotated copies of the whole key state, and plain copies of the values, in fp32.
-struct RotateState {
-  int rope = 0;
-  int keys = 0;
-  int values = 0;
-};
-
 struct Attend {
   Rows rows = Rows::all;
   Operand q;
   Operand y;
   int keys = 0;  // states
   int values = 0;
-  bool rotated = false;  // read the copies that RotateState made
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;
   std::int64_t head_dim = 0;
   graph::AttentionAttributes attributes;
 };
 
-using Step = std::variant<RowBlock, LinearGroup, RotateState, Attend>;
+using Step = std::variant<RowBlock, LinearGroup, Attend>;
 
 struct StateShape {
   std::int64_t heads = 0;

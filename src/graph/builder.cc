@@ -92,10 +92,6 @@ ValueId Builder::rope(ValueId x, ValueId positions, RopeAttributes attributes) {
   return emit(Op::rope, {x, positions}, std::move(attributes)).front();
 }
 
-ValueId Builder::rope_state(ValueId keys, RopeAttributes attributes) {
-  return emit(Op::rope_state, {keys}, std::move(attributes)).front();
-}
-
 ValueId Builder::state_update(ValueId state, ValueId x) {
   return emit(Op::state_update, {state, x}).front();
 }

@@ -25,7 +25,6 @@ class Builder {
   ValueId rms_norm(ValueId x, ValueId weight, NormAttributes attributes);
   ValueId layer_norm(ValueId x, ValueId weight, ValueId bias, NormAttributes attributes);
   ValueId rope(ValueId x, ValueId positions, RopeAttributes attributes);
-  ValueId rope_state(ValueId keys, RopeAttributes attributes);
   ValueId state_update(ValueId state, ValueId x);
   ValueId attention(ValueId q, ValueId keys, ValueId values, AttentionAttributes attributes);
   ValueId activation(ValueId x, Activation kind);

@@ -27,7 +27,6 @@ constexpr std::array<OpTraits, kOps> kTraits = {{
     {Op::rms_norm, "rms_norm", kComposite, 2, 2, holds<NormAttributes>},
     {Op::layer_norm, "layer_norm", kComposite, 2, 3, holds<NormAttributes>},
     {Op::rope, "rope", kComposite, 2, 2, holds<RopeAttributes>},
-    {Op::rope_state, "rope_state", kComposite, 1, 1, holds<RopeAttributes>},
     {Op::state_update, "state_update", kComposite, 2, 2, kNone},
     {Op::attention, "attention", kComposite, 3, 3, holds<AttentionAttributes>},
     {Op::activation, "activation", kComposite, 1, 1, holds<ActivationAttributes>},

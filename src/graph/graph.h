@@ -56,7 +56,6 @@ enum class Op : std::uint8_t {
   rms_norm,      // (x [..., n], weight [n]) -> [..., n]; statistics in fp32
   layer_norm,    // (x [..., n], weight [n], bias [n]?) -> [..., n]
   rope,          // (x [batch, query, heads, head_dim], positions [batch, query]) -> same shape
-  rope_state,    // (keys [batch, kv_heads, past + query, head_dim]) -> same; positions are 0, 1, 2, ...
   state_update,  // (state, x [batch, query, kv_heads, head_dim]) -> [batch, kv_heads, past + query, head_dim]
   attention,     // (q [batch, query, heads, head_dim], keys, values: outputs of state_update) -> shape of q
   activation,    // (x) -> x

@@ -122,7 +122,7 @@ void check_rope(const Operands& in, const Dim& head_dim) {
     in.fail("{} rotary channels of {}", rotary_dim, head_dim.text());
   }
   check_table(in, frequencies.table, rotary_dim);
-  if (frequencies.length_dependent() && frequencies.switch_length < 1) {
+  if (frequencies.rule != RopeRule::fixed && frequencies.switch_length < 1) {
     in.fail("switch length {}", frequencies.switch_length);
   }
   if (frequencies.rule == RopeRule::two_tables) check_table(in, frequencies.long_table, rotary_dim);
@@ -139,13 +139,6 @@ Shape rope_shape(const Operands& in) {
   in.expect(1, {x[0], x[1]});
   check_rope(in, x[3]);
   return x;
-}
-
-Shape rope_state_shape(const Operands& in) {
-  const Shape& keys = in.shape_of(0, 4);
-  in.expect(0, {kBatch, keys[1], kTotal, keys[3]});
-  check_rope(in, keys[3]);
-  return keys;
 }
 
 const Shape& state_shape(const Operands& in) {
@@ -377,8 +370,6 @@ std::vector<Shape> infer_shapes(const Graph& graph, const Node& node) {
       return {norm_shape(in)};
     case Op::rope:
       return {rope_shape(in)};
-    case Op::rope_state:
-      return {rope_state_shape(in)};
     case Op::state_update:
       return {state_update_shape(in)};
     case Op::attention:

@@ -27,7 +27,8 @@ class Interpreter {
   Interpreter(Graph graph, WeightReader weights, Options options);
 
   // Runs the graph once on top of the states that earlier runs left. `rows` logits rows are made.
-  // Inputs by name; outputs by name. Throws Error when an input is missing or has another shape.
+  // Inputs by name; outputs by name. Throws Error when an input is missing or has another shape, or when the states are
+  // stale because a rope table changes with the total length (rope_changes): then reset() and run every token again.
   std::map<std::string, Tensor> run(const std::map<std::string, Tensor>& inputs, std::int64_t rows);
 
   std::int64_t past_length() const { return past_; }

@@ -1,6 +1,10 @@
 #include "graph/rope.h"
 
+#include <algorithm>
 #include <cmath>
+#include <variant>
+
+#include "graph/graph.h"
 
 namespace pastkv::graph {
 namespace {
@@ -27,6 +31,25 @@ RopeTable dynamic_table(const RopeFrequencies& frequencies, std::int64_t total_l
 RopeTable RopeFrequencies::at(std::int64_t total_length) const {
   if (rule == RopeRule::fixed || total_length <= switch_length) return table;
   return rule == RopeRule::two_tables ? long_table : dynamic_table(*this, total_length);
+}
+
+bool RopeFrequencies::changes(std::int64_t length_before, std::int64_t length_after) const {
+  switch (rule) {
+    case RopeRule::fixed:
+      return false;
+    case RopeRule::two_tables:
+      return (length_before > switch_length) != (length_after > switch_length);
+    case RopeRule::dynamic:
+      return std::max(length_before, switch_length) != std::max(length_after, switch_length);
+  }
+  return false;
+}
+
+bool rope_changes(const Graph& graph, std::int64_t length_before, std::int64_t length_after) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) {
+    const auto* rope = std::get_if<RopeAttributes>(&node.attributes);
+    return rope != nullptr && rope->frequencies.changes(length_before, length_after);
+  });
 }
 
 }  // namespace pastkv::graph

@@ -11,8 +11,9 @@ struct RopeTable {
   float scale = 1.0F;                      // cos and sin are multiplied by it (attention factor of yarn and longrope)
 };
 
-// When the table depends on the total length (past + query), keys are kept unrotated in the state and rotated as they
-// are read, so that a cache filled earlier stays right.
+// Some tables depend on the total length of a call (past + query); that table then holds for every token of the call.
+// A state filled under another table is stale as a whole (deeper layers saw other inputs), so whoever keeps states
+// computes everything again when the table changes; see rope_changes.
 enum class RopeRule : std::uint8_t {
   fixed,       // `table` always
   two_tables,  // `table` while total length <= switch_length, `long_table` above (longrope)
@@ -27,8 +28,13 @@ struct RopeFrequencies {
   double base = 0.0;               // dynamic only
   double factor = 1.0;             // dynamic only
 
-  bool length_dependent() const { return rule != RopeRule::fixed; }
   RopeTable at(std::int64_t total_length) const;
+  bool changes(std::int64_t length_before, std::int64_t length_after) const;  // at() gives another table
 };
+
+struct Graph;
+
+// Whether states filled by calls up to `length_before` tokens in all are stale for a call that ends at `length_after`.
+bool rope_changes(const Graph& graph, std::int64_t length_before, std::int64_t length_after);
 
 }  // namespace pastkv::graph

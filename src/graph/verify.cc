@@ -213,7 +213,7 @@ class Verifier {
   }
 
   void check_source(ValueId id, StateRole role, std::int64_t window, const std::string& where) {
-    const State* state = source_of(id, role);
+    const State* state = source_of(id);
     if (state == nullptr) {
       fault("{}: {} does not come from a state_update", where, graph_.value(id).name);
       return;
@@ -225,18 +225,11 @@ class Verifier {
     }
   }
 
-  // The state whose contents `id` is; keys may have been rotated on the way.
-  const State* source_of(ValueId id, StateRole role) const {
-    const auto made_by = [this](ValueId value, Op op) -> const Node* {
-      if (!exists(value) || maker(value) == kNobody) return nullptr;
-      const Node& node = graph_.nodes[maker(value)];
-      return node.op == op && !node.inputs.empty() ? &node : nullptr;
-    };
-    if (const Node* rope = made_by(id, Op::rope_state); rope != nullptr && role == StateRole::key) {
-      id = rope->inputs[0];
-    }
-    const Node* update = made_by(id, Op::state_update);
-    return update == nullptr ? nullptr : graph_.state_of(update->inputs[0]);
+  // The state whose contents `id` is.
+  const State* source_of(ValueId id) const {
+    if (!exists(id) || maker(id) == kNobody) return nullptr;
+    const Node& node = graph_.nodes[maker(id)];
+    return node.op == Op::state_update && !node.inputs.empty() ? graph_.state_of(node.inputs[0]) : nullptr;
   }
 
   void check_all_made() {
