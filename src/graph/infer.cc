@@ -356,6 +356,14 @@ void expect_same(const Operands& in, std::size_t a, std::size_t b) {
   }
 }
 
+DType cast_dtype(const Operands& in) {
+  const DType to = in.attributes<CastAttributes>().dtype;
+  for (const DType known : {DType::f32, DType::f16, DType::bf16, DType::i32, DType::i64, DType::boolean}) {
+    if (to == known) return to;
+  }
+  in.fail("no cast to {}", name(to));
+}
+
 }  // namespace
 
 std::vector<Shape> infer_shapes(const Graph& graph, const Node& node) {
@@ -449,7 +457,7 @@ DType infer_dtype(const Graph& graph, const Node& node) {
     case Op::range:
       return DType::i32;
     case Op::cast:
-      return in.attributes<CastAttributes>().dtype;
+      return cast_dtype(in);
     case Op::less:
     case Op::less_equal:
       expect_same(in, 0, 1);

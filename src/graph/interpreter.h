@@ -1,4 +1,4 @@
-// The reference interpreter: every operation, fp32, plain loops, read from top to bottom. It is slow and it is right.
+// The reference interpreter: every operation, fp32, plain loops (reference.h). It is slow and it is right.
 #pragma once
 
 #include <functional>
@@ -12,10 +12,10 @@ namespace pastkv::graph {
 
 struct Tensor {
   std::vector<std::int64_t> shape;
-  std::vector<float> data;  // row-major; integers are held exactly up to 2^24
+  std::vector<float> data;  // row-major; integers are held exactly up to 2^24, booleans as 0 and 1
 };
 
-// Gives a weight's numbers, row-major, in the shape the graph declares.
+// Gives a weight's numbers, row-major, in the shape the graph declares. Called once for each weight, when it is needed.
 using WeightReader = std::function<std::vector<float>(const Value& weight)>;
 
 class Interpreter {
@@ -24,24 +24,30 @@ class Interpreter {
     bool round_to_f16 = false;  // round every result and every state to f16, as a device that computes in f16 would
   };
 
+  // Throws std::logic_error when the graph has faults (verify.h).
   Interpreter(Graph graph, WeightReader weights, Options options);
 
   // Runs the graph once on top of the states that earlier runs left. `rows` logits rows are made.
-  // Inputs by name; outputs by name. Throws Error when an input is missing or has another shape, or when the states are
-  // stale because a rope table changes with the total length (rope_changes): then reset() and run every token again.
+  // Inputs by name; outputs by name. Batch and query length are read off the inputs' shapes. Throws Error when an input
+  // is missing, unknown or of another shape, when an index is outside its table, when a weight has another size, or
+  // when the states are stale because a rope table changes with the total length (rope_changes): then reset() and run
+  // every token again. After an error the states are as they were before.
   std::map<std::string, Tensor> run(const std::map<std::string, Tensor>& inputs, std::int64_t rows);
 
   std::int64_t past_length() const { return past_; }
   void reset();                        // empties every state
-  void truncate(std::int64_t length);  // keeps the first `length` positions
+  void truncate(std::int64_t length);  // keeps the first `length` positions; throws Error when there are fewer
 
  private:
+  const Tensor& fixed(ValueId id);  // a weight or a constant
+
   Graph graph_;
   WeightReader weights_;
   Options options_;
   std::int64_t past_ = 0;
-  std::map<ValueId, Tensor> states_;
-  std::map<ValueId, Tensor> weight_cache_;
+  std::int64_t rope_length_ = 0;      // total length of the last call: its rope tables made the states
+  std::map<ValueId, Tensor> states_;  // [batch, heads, past, head_dim]: of a window too, everything is kept
+  std::map<ValueId, Tensor> fixed_;   // constants, and the weights read so far
 };
 
 }  // namespace pastkv::graph

@@ -80,30 +80,33 @@ std::vector<TensorInfo> inputs(const Graph& graph, const Variant& variant, tenso
   return out;
 }
 
+std::uint64_t position_bytes(const Graph& graph, const State& state, tensor::DType state_dtype) {
+  const Value& value = graph.value(state.value);
+  const auto heads = static_cast<std::uint64_t>(value.shape[1].constant());
+  const auto head_dim = static_cast<std::uint64_t>(value.shape[3].constant());
+  const auto row = tensor::byte_size(state_dtype, head_dim);
+  const auto bytes = row ? checked_multiply(*row, heads) : std::nullopt;
+  if (!bytes) {
+    throw Error({.place = value.name,
+                 .reason = fmt::format("rows of {} elements do not fit {} blocks of {}", head_dim,
+                                       tensor::name(state_dtype), tensor::traits(state_dtype).block_elements),
+                 .remedy = "choose another type for the cache"});
+  }
+  return *bytes;
+}
+
 std::uint64_t state_bytes(const Graph& graph, std::int64_t context, tensor::DType state_dtype) {
   std::uint64_t total = 0;
   for (const State& state : graph.states) {
-    const Value& value = graph.value(state.value);
     const std::int64_t length = state.window == 0 ? context : std::min(context, state.window);
-    const TensorInfo info = bound(value.name, state_dtype, value.shape, {.batch = 1, .context = length});
-
-    std::optional<std::uint64_t> bytes = tensor::byte_size(state_dtype, static_cast<std::uint64_t>(info.shape[3]));
-    if (!bytes) {
-      throw Error({.place = value.name,
-                   .reason = fmt::format("rows of {} elements do not fit blocks of {}", info.shape[3],
-                                         tensor::name(state_dtype)),
-                   .remedy = "choose another type for the cache"});
-    }
-    for (const std::size_t axis : {1, 2}) {
-      if (bytes) bytes = checked_multiply(*bytes, static_cast<std::uint64_t>(info.shape[axis]));
-    }
-    if (bytes) bytes = checked_add(total, *bytes);
-    if (!bytes) {
-      throw Error({.place = value.name,
+    const auto bytes = checked_multiply(position_bytes(graph, state, state_dtype), static_cast<std::uint64_t>(length));
+    const auto sum = bytes ? checked_add(total, *bytes) : std::nullopt;
+    if (!sum) {
+      throw Error({.place = graph.value(state.value).name,
                    .reason = fmt::format("a cache of {} tokens does not fit 64 bits", context),
                    .remedy = "choose a smaller context"});
     }
-    total = *bytes;
+    total = *sum;
   }
   return total;
 }
