@@ -3,7 +3,7 @@
 //
 // A result does not depend on how rows or columns are cut among calls: each output element is summed in an order that
 // its own row and column alone decide, for a given class of the number of columns (few, or many). Scratch and prepared
-// activations are best aligned to 64 bytes; nothing needs to be.
+// activations are aligned to 64 bytes; everything else lies at any alignment that its type allows.
 #pragma once
 
 #include <cstddef>
