@@ -50,6 +50,11 @@ function(pastkv_test name)
   target_compile_definitions(${name} PRIVATE PASTKV_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
   add_test(NAME ${name} COMMAND ${name})
   pastkv_test_properties(${name} "${TEST_LABELS}")
+  if("assets" IN_LIST TEST_LABELS AND NOT EXISTS "${PASTKV_ASSETS}/complete")
+    pastkv_not_run(${name} "needs the vectors that scripts/fetch-assets brings")
+  elseif("weights" IN_LIST TEST_LABELS AND NOT EXISTS "${PASTKV_MODELS}/SmolLM2-135M-Instruct.Q4_1.gguf")
+    pastkv_not_run(${name} "needs the model that scripts/fetch-model smollm2 brings")
+  endif()
   if("unit" IN_LIST TEST_LABELS AND PASTKV_SANITIZE_BUILD)
     file(RELATIVE_PATH folder "${PROJECT_BINARY_DIR}" "${CMAKE_CURRENT_BINARY_DIR}")
     add_test(NAME sanitize.${name} COMMAND "${PASTKV_SANITIZE_BUILD}/${folder}/${name}")
@@ -57,7 +62,7 @@ function(pastkv_test name)
   endif()
 endfunction()
 
-# Labels, time limit, place in the order (what is fast and finds most comes first), and the folders a label stands for.
+# Labels, time limit, place in the order (what is fast and finds most comes first), and where fetched files lie.
 function(pastkv_test_properties name labels)
   set(cost 100)
   if("unit" IN_LIST labels)
@@ -68,11 +73,6 @@ function(pastkv_test_properties name labels)
   set_tests_properties(
     ${name} PROPERTIES LABELS "${labels}" COST ${cost} TIMEOUT 900
                        ENVIRONMENT "PASTKV_ASSETS=${PASTKV_ASSETS};PASTKV_MODELS=${PASTKV_MODELS}")
-  if("assets" IN_LIST labels AND NOT EXISTS "${PASTKV_ASSETS}/complete")
-    pastkv_not_run(${name} "needs the vectors that scripts/fetch-assets brings")
-  elseif("weights" IN_LIST labels AND NOT EXISTS "${PASTKV_MODELS}/SmolLM2-135M-Instruct.Q4_1.gguf")
-    pastkv_not_run(${name} "needs the model that scripts/fetch-model smollm2 brings")
-  endif()
 endfunction()
 
 # pastkv_fuzz(NAME LINK room...)
