@@ -1,21 +1,31 @@
 // What it takes to add an architecture: one file that fills one of these, and a line in registry.cc.
+// docs/adding-a-model.md walks through it.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <array>
 #include <span>
+#include <string>
 #include <string_view>
 
-#include "formats/gguf.h"
 #include "graph/graph.h"
 #include "models/config.h"
+#include "models/gguf_config.h"
+#include "models/hf_config.h"
 
 namespace pastkv::models {
 
-// One weight of the graph under its three names. `{}` stands for the layer's number.
+// One module of weights under its three names, without the ending ".weight" or ".bias", which is the same in all
+// three. `{}` stands for the layer's number; an empty name means that such files have no such tensor.
 struct WeightName {
-  std::string_view graph;  // "layers.{}.attention.query.weight"
-  std::string_view hf;     // "model.layers.{}.self_attn.q_proj.weight"
-  std::string_view gguf;   // "blk.{}.attn_q.weight"
+  std::string_view graph;  // "layers.{}.attention.query"
+  std::string_view hf;     // "model.layers.{}.self_attn.q_proj"
+  std::string_view gguf;   // "blk.{}.attn_q"
+};
+
+// A tensor of a file whose name begins with `from` is known by the name that begins with `to` instead.
+struct Renaming {
+  std::string_view from;
+  std::string_view to;
 };
 
 struct Architecture {
@@ -23,14 +33,24 @@ struct Architecture {
   std::span<const std::string_view> hf_model_types;  // config.json "model_type"
   std::span<const std::string_view> gguf_names;      // "general.architecture"
   std::span<const WeightName> weights;
-  std::span<const std::string_view> ignored;  // tensors of files that no graph uses ("rotary_emb.inv_freq")
-  void (*read_hf)(const nlohmann::json& config, ModelConfig& out);     // after the common keys were read
-  void (*read_gguf)(const formats::GgufFile& file, ModelConfig& out);  // likewise
+  std::span<const Renaming> renamed;          // how other writers of the same model begin their names
+  std::span<const std::string_view> ignored;  // tensors no graph uses: beginnings when they end in '.', else endings
+  void (*read_hf)(const HfConfig& config, ModelConfig& out);
+  void (*read_gguf)(const GgufConfig& config, ModelConfig& out);
   graph::Graph (*build)(const ModelConfig& config);
 };
+
+// Buffers that writers of any family leave in their files, and the tensors of a GGUF that hold its rope tables.
+inline constexpr std::array<std::string_view, 5> kCommonIgnored = {"rotary_emb.inv_freq", "self_attn.masked_bias",
+                                                                   "rope_freqs.weight", "rope_factors_long.weight",
+                                                                   "rope_factors_short.weight"};
 
 std::span<const Architecture* const> architectures();
 const Architecture* find_by_hf(std::string_view model_type);  // null when unknown
 const Architecture* find_by_gguf(std::string_view name);      // null when unknown
+
+// "llama, mistral, ...": every model_type, or every general.architecture, that can be read.
+std::string known_hf_types();
+std::string known_gguf_names();
 
 }  // namespace pastkv::models

@@ -35,7 +35,20 @@ struct ModelConfig {
   bool attention_bias = false;  // q, k, v
   bool output_bias = false;     // o
   bool mlp_bias = false;
-  bool tied = false;
+  bool fused_gate_up = false;  // the MLP's first matrix is [gate, up] in one
+  bool tied = false;           // logits by the embedding's own matrix
 };
+
+// Largest sizes a configuration may name: far above any model, and small enough that nothing derived from them
+// overflows or exhausts memory before the weights were compared with it.
+inline constexpr std::int64_t kMaxLayers = 2048;
+inline constexpr std::int64_t kMaxVocab = std::int64_t{1} << 24;
+inline constexpr std::int64_t kMaxWidth = std::int64_t{1} << 22;
+inline constexpr std::int64_t kMaxHeads = 1 << 14;
+inline constexpr std::int64_t kMaxHeadDim = 1 << 14;
+inline constexpr std::int64_t kMaxPositions = std::int64_t{1} << 31;
+
+// Throws Error naming `file` when heads do not divide into groups, or the layers have no sense otherwise.
+void check_config(const ModelConfig& config, const std::string& file);
 
 }  // namespace pastkv::models

@@ -18,6 +18,10 @@
 namespace pastkv::models {
 
 struct Model {
+  Model() = default;
+  Model(Model&&) = default;  // `weights` points into `source`, so a model moves but is never copied
+  Model& operator=(Model&&) = default;
+
   std::string name;  // folder name or file stem
   ModelConfig config;
   graph::Graph graph;
@@ -37,7 +41,7 @@ struct Model {
 // and the count), keys of the wrong kind.
 Model open_model(const std::filesystem::path& path);
 
-// Weights as float for the interpreter.
+// Weights as float for the interpreter. The model must outlive the reader.
 graph::WeightReader weight_reader(const Model& model);
 
 }  // namespace pastkv::models

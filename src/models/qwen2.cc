@@ -1,0 +1,62 @@
+// Qwen2 and Qwen2.5: Llama's order with biases on query, key and value, and windows on the later layers if at all.
+// Source: transformers, models/qwen2/modeling_qwen2.py.
+#include <array>
+
+#include "models/decoder.h"
+#include "models/families.h"
+
+namespace pastkv::models {
+namespace {
+
+constexpr std::array<std::string_view, 1> kNames = {"qwen2"};
+
+constexpr std::array<WeightName, 12> kWeights = {{
+    {"embedding", "model.embed_tokens", "token_embd"},
+    {"layers.{}.attention_norm", "model.layers.{}.input_layernorm", "blk.{}.attn_norm"},
+    {"layers.{}.attention.query", "model.layers.{}.self_attn.q_proj", "blk.{}.attn_q"},
+    {"layers.{}.attention.key", "model.layers.{}.self_attn.k_proj", "blk.{}.attn_k"},
+    {"layers.{}.attention.value", "model.layers.{}.self_attn.v_proj", "blk.{}.attn_v"},
+    {"layers.{}.attention.output", "model.layers.{}.self_attn.o_proj", "blk.{}.attn_output"},
+    {"layers.{}.mlp_norm", "model.layers.{}.post_attention_layernorm", "blk.{}.ffn_norm"},
+    {"layers.{}.mlp.gate", "model.layers.{}.mlp.gate_proj", "blk.{}.ffn_gate"},
+    {"layers.{}.mlp.up", "model.layers.{}.mlp.up_proj", "blk.{}.ffn_up"},
+    {"layers.{}.mlp.down", "model.layers.{}.mlp.down_proj", "blk.{}.ffn_down"},
+    {"final_norm", "model.norm", "output_norm"},
+    {"output", "lm_head", "output"},
+}};
+
+void read_hf(const HfConfig& config, ModelConfig& out) {
+  read_hf_decoder(config, {.max_positions = 32768}, out);
+  out.attention_bias = true;
+  if (!config.find_bool("use_sliding_window").value_or(false)) return;
+  const std::int64_t first = config.find_int("max_window_layers").value_or(28);
+  set_hf_windows(
+      config, read_hf_window(config, 4096),
+      [&](std::size_t layer) { return static_cast<std::int64_t>(layer) >= first; }, out);
+}
+
+void read_gguf(const GgufConfig& config, ModelConfig& out) {
+  read_gguf_decoder(config, out);
+  out.attention_bias = true;
+}
+
+graph::Graph build(const ModelConfig& config) {
+  return build_prenorm_decoder(
+      config, [](Decoder& decoder, graph::ValueId x, std::size_t layer) { return decoder.project(x, layer); });
+}
+
+}  // namespace
+
+const Architecture kQwen2 = {
+    .name = "qwen2",
+    .hf_model_types = kNames,
+    .gguf_names = kNames,
+    .weights = kWeights,
+    .renamed = {},
+    .ignored = kCommonIgnored,
+    .read_hf = read_hf,
+    .read_gguf = read_gguf,
+    .build = build,
+};
+
+}  // namespace pastkv::models
