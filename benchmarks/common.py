@@ -31,11 +31,10 @@ def run(command):
 def find_pastkv(given):
     if given:
         return pathlib.Path(given)
-    found = sorted(ROOT.glob("build/release/**/pastkv"))
-    found = [path for path in found if path.is_file() and os.access(path, os.X_OK)]
-    if not found:
-        raise SystemExit("no build/release/**/pastkv; build it (cmake --preset release) or give --pastkv")
-    return found[0]
+    program = ROOT / "build/release/src/cli/pastkv"
+    if not program.exists():
+        raise SystemExit(f"{program} is missing; build it (cmake --preset release) or give --pastkv")
+    return program
 
 
 def models(folder, names, llama_bin):

@@ -91,7 +91,7 @@ def shortfalls(rows, options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pastkv", help="the program (default: found below build/release)")
+    parser.add_argument("--pastkv", help="the program (default: that of the preset release)")
     parser.add_argument("--llama-bin", type=pathlib.Path, default=common.ROOT / "build/llama.cpp/build/bin")
     parser.add_argument("--models", type=pathlib.Path, default=common.ROOT / "models")
     parser.add_argument("--only", default="F16,Q8_0,Q4_0,Q4_1,gemma3", help="types of SmolLM2, and gemma3")
