@@ -59,7 +59,10 @@ std::vector<ValueId> Builder::emit(Op op, std::vector<ValueId> inputs, Attribute
   if (std::cmp_not_equal(shapes.size(), outputs)) {
     throw std::logic_error(fmt::format("{} gives {} results, not {}", name(op), shapes.size(), outputs));
   }
-  const std::string base = fmt::format("{}_{}", name(op), counts_[op]++);
+  std::string base;
+  do {
+    base = fmt::format("{}_{}", name(op), counts_[op]++);
+  } while (ids_.contains(base) || ids_.contains(base + ".0"));
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     std::string result = shapes.size() == 1 ? base : fmt::format("{}.{}", base, i);
     node.outputs.push_back(add_value({ValueKind::result, std::move(result), dtype, std::move(shapes[i]), {}}));
@@ -131,6 +134,10 @@ std::vector<ValueId> Builder::split(ValueId x, std::vector<std::int64_t> sizes) 
 
 ValueId Builder::reshape(ValueId x, Shape shape) {
   return emit(Op::reshape, {x}, ShapeAttributes{.shape = std::move(shape)}).front();
+}
+
+void Builder::set_island(ValueId value) {
+  graph_.value(value).island = true;
 }
 
 void Builder::output(ValueId value, std::string name) {

@@ -39,6 +39,9 @@ class Builder {
   // Any operation, primitive ones too. Results are numbered by operation ("linear_12"; of several, "split_3.0").
   std::vector<ValueId> emit(Op op, std::vector<ValueId> inputs, Attributes attributes = {}, int outputs = 1);
 
+  const Graph& graph() const { return graph_; }  // so far
+  void set_island(ValueId value);                // see Value::island
+
   void output(ValueId value, std::string name);  // renames it
   Graph finish();                                // verified; the builder is empty afterwards
 

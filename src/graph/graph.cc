@@ -47,6 +47,7 @@ constexpr std::array<OpTraits, kOps> kTraits = {{
     {Op::divide, "divide", kPrimitive, 2, 2, kNone},
     {Op::power, "power", kPrimitive, 2, 2, kNone},
     {Op::negate, "negate", kPrimitive, 1, 1, kNone},
+    {Op::absolute, "absolute", kPrimitive, 1, 1, kNone},
     {Op::exponential, "exponential", kPrimitive, 1, 1, kNone},
     {Op::square_root, "square_root", kPrimitive, 1, 1, kNone},
     {Op::tanh, "tanh", kPrimitive, 1, 1, kNone},

@@ -47,6 +47,7 @@ struct Value {
   tensor::DType dtype = tensor::DType::f32;  // of a weight: f32, whatever it is stored as
   Shape shape;
   std::vector<double> data;  // constants only, row-major
+  bool island = false;       // stays f32 where a device computes the rest in f16 (angles of positions)
 };
 
 enum class Op : std::uint8_t {
@@ -78,6 +79,7 @@ enum class Op : std::uint8_t {
   divide,
   power,  // (a, b) -> a to the b
   negate,
+  absolute,
   exponential,
   square_root,
   tanh,
@@ -114,6 +116,7 @@ struct RopeAttributes {
   RopeFrequencies frequencies;
   std::int64_t rotary_dim = 0;  // the first channels rotate, the others pass
   bool interleaved = false;     // pairs (2i, 2i + 1) instead of (i, i + rotary_dim / 2)
+  friend bool operator==(const RopeAttributes&, const RopeAttributes&) = default;
 };
 struct AttentionAttributes {
   float scale = 1.0F;

@@ -19,6 +19,13 @@ const Dim kQuery = Symbol::query;
 const Dim kPast = Symbol::past;
 const Dim kTotal = kPast + kQuery;
 
+// "2", "2 or 3", "1 or more".
+std::string wanted_inputs(const OpTraits& op) {
+  if (op.most_inputs == op.least_inputs) return fmt::format("{}", op.least_inputs);
+  if (op.most_inputs == kAnyNumber) return fmt::format("{} or more", op.least_inputs);
+  return fmt::format("{} or {}", op.least_inputs, op.most_inputs);
+}
+
 // A node with its operands at hand.
 class Operands {
  public:
@@ -27,7 +34,7 @@ class Operands {
     if (static_cast<std::size_t>(node.op) >= kOps) throw std::logic_error("unknown operation");
     const OpTraits& wanted = traits(node.op);
     if (node.inputs.size() < wanted.least_inputs || node.inputs.size() > wanted.most_inputs) {
-      fail("{} inputs", node.inputs.size());
+      fail("{} inputs, takes {}", node.inputs.size(), wanted_inputs(wanted));
     }
     for (const ValueId id : node.inputs) {
       if (id < 0 || std::cmp_greater_equal(id, graph.values.size())) fail("input {} does not exist", id);
@@ -428,6 +435,7 @@ std::vector<Shape> infer_shapes(const Graph& graph, const Node& node) {
       return {in.shape_with_last_axis(0)};
     case Op::activation:
     case Op::negate:
+    case Op::absolute:
     case Op::exponential:
     case Op::square_root:
     case Op::tanh:

@@ -153,6 +153,7 @@ Tensor evaluate(const Node& node, const Operands& in, const Sizes& sizes) {
     case Op::logical_and:
       return reference::binary(node.op, *in[0], *in[1]);
     case Op::negate:
+    case Op::absolute:
     case Op::exponential:
     case Op::square_root:
     case Op::tanh:
@@ -249,7 +250,8 @@ std::map<std::string, Tensor> Interpreter::run(const std::map<std::string, Tenso
     }
 
     for (std::size_t k = 0; k < made.size(); ++k) {
-      if (options_.round_to_f16 && graph_.value(node.outputs[k]).dtype == DType::f32) {
+      const Value& value = graph_.value(node.outputs[k]);
+      if (options_.round_to_f16 && value.dtype == DType::f32 && !value.island) {
         made[k] = reference::cast(made[k], DType::f16);
       }
       if (node.op == Op::state_update || node.op == Op::state_write) states[node.inputs[0]] = made[k];

@@ -21,7 +21,7 @@ using WeightReader = std::function<std::vector<float>(const Value& weight)>;
 class Interpreter {
  public:
   struct Options {
-    bool round_to_f16 = false;  // round every result and every state to f16, as a device that computes in f16 would
+    bool round_to_f16 = false;  // round results (islands apart) and states to f16, as a device that computes in f16
   };
 
   // Throws std::logic_error when the graph has faults (verify.h).

@@ -69,6 +69,8 @@ double apply(Op op, double x) {
   switch (op) {
     case Op::negate:
       return -x;
+    case Op::absolute:
+      return std::abs(x);
     case Op::exponential:
       return std::exp(x);
     case Op::square_root:

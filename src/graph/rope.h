@@ -9,6 +9,7 @@ namespace pastkv::graph {
 struct RopeTable {
   std::vector<float> inverse_frequencies;  // [rotary_dim / 2]; angle = position * inverse_frequency
   float scale = 1.0F;                      // cos and sin are multiplied by it (attention factor of yarn and longrope)
+  friend bool operator==(const RopeTable&, const RopeTable&) = default;
 };
 
 // Some tables depend on the total length of a call (past + query); that table then holds for every token of the call.
@@ -28,6 +29,7 @@ struct RopeFrequencies {
   double base = 0.0;               // dynamic only
   double factor = 1.0;             // dynamic only
 
+  friend bool operator==(const RopeFrequencies&, const RopeFrequencies&) = default;
   RopeTable at(std::int64_t total_length) const;
   bool changes(std::int64_t length_before, std::int64_t length_after) const;  // at() gives another table
 };

@@ -145,7 +145,8 @@ Section nodes_text(const Graph& graph) {
   for (const Node& node : graph.nodes) {
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       const Value& made = graph.value(node.outputs[i]);
-      section.add({made.name, type_text(made), i == 0 ? "= " + call_text(graph, node) : ""});
+      const std::string call = i == 0 ? "= " + call_text(graph, node) : "";
+      section.add({made.name, type_text(made), call + (made.island ? "  island" : "")});
     }
   }
   return section;

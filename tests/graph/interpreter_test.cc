@@ -21,17 +21,9 @@ std::vector<float> part(const std::vector<float>& all, std::size_t begin, std::s
   return {all.begin() + static_cast<std::ptrdiff_t>(begin), all.begin() + static_cast<std::ptrdiff_t>(end)};
 }
 
-std::vector<ToyOptions> decoders() {
-  ToyOptions gemma{.windows = {4, 0, 4}, .softcap = 5.0F, .final_softcap = 3.0F, .norm_offset = 1.0F, .qk_norm = true};
-  gemma.activation = Activation::gelu_tanh;
-  ToyOptions interleaved{.rope = plain_rope(4), .bias = true, .tied = true};
-  interleaved.rope.interleaved = true;
-  return {{}, gemma, interleaved};
-}
-
 TEST(Interpreter, GivesTheSameLogitsInChunksOfAnySize) {
   const std::vector<int> ids = some_ids(13);
-  for (const ToyOptions& options : decoders()) {
+  for (const ToyOptions& options : varied_decoders()) {
     Interpreter whole = interpreter_of(options);
     const std::vector<float> wanted = run_in_chunks(whole, ids, {13});
     for (const std::vector<std::size_t>& chunks :
@@ -116,7 +108,7 @@ TEST(Interpreter, GivesTheRowsAskedFor) {
 }
 
 TEST(Interpreter, GoesOnFromATruncatedCacheAsIfTheRestWasNeverThere) {
-  for (const ToyOptions& options : decoders()) {
+  for (const ToyOptions& options : varied_decoders()) {
     const std::vector<int> ids = some_ids(9);
     Interpreter straight = interpreter_of(options);
     Interpreter turned_back = interpreter_of(options);

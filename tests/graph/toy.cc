@@ -106,6 +106,14 @@ Graph toy_decoder(const ToyOptions& o) {
   return b.finish();
 }
 
+std::vector<ToyOptions> varied_decoders() {
+  ToyOptions gemma{.windows = {4, 0, 4}, .softcap = 5.0F, .final_softcap = 3.0F, .norm_offset = 1.0F, .qk_norm = true};
+  gemma.activation = Activation::gelu_tanh;
+  ToyOptions interleaved{.rope = plain_rope(4), .bias = true, .tied = true};
+  interleaved.rope.interleaved = true;
+  return {{}, gemma, interleaved};
+}
+
 ToyOptions smollm2_135m() {
   return {.vocab = 49152,
           .hidden = 576,

@@ -38,6 +38,9 @@ struct ToyOptions {
 // Inputs input_ids and position_ids [batch, query]; output logits [batch, rows, vocab].
 Graph toy_decoder(const ToyOptions& options);
 
+// Windows, soft caps, norms with an offset, norms of queries and keys, both rope spellings, biases, a tied table.
+std::vector<ToyOptions> varied_decoders();
+
 // SmolLM2-135M: what a true model's graph looks like, for sizes and text.
 ToyOptions smollm2_135m();
 
