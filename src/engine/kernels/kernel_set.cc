@@ -11,7 +11,12 @@
 namespace pastkv::engine {
 namespace {
 
-constexpr std::array kSets = {&kPortableKernels};
+constexpr std::array kSets = {
+#if defined(__x86_64__)
+    &kAvx2Kernels,
+#endif
+    &kPortableKernels,
+};
 
 std::string available_names() {
   std::string names;
@@ -43,6 +48,12 @@ const KernelSet& choose() {
 bool always_available() {
   return true;
 }
+
+#if defined(__x86_64__)
+bool avx2_available() {  // these look at the operating system's part, too
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+}
+#endif
 
 void decode_any_row(tensor::DType type, const std::byte* row, std::int64_t n, float* out) {
   const auto elements = static_cast<std::size_t>(n);

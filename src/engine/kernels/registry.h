@@ -11,5 +11,6 @@ bool avx2_available();  // AVX2, FMA, F16C, and an operating system that keeps t
 void decode_any_row(tensor::DType type, const std::byte* row, std::int64_t n, float* out);
 
 extern const KernelSet kPortableKernels;
+extern const KernelSet kAvx2Kernels;
 
 }  // namespace pastkv::engine
