@@ -280,6 +280,7 @@ void Interpreter::truncate(std::int64_t length) {
   if (length < 0 || length > past_) {
     throw Error({.reason = fmt::format("cannot keep {} of {} positions", length, past_)});
   }
+  if (length == 0) return reset();
   for (auto& [id, contents] : states_) contents = reference::slice(contents, 2, 0, length);
   past_ = length;
 }

@@ -43,6 +43,10 @@ class Verifier {
       if (value.name.empty()) fault("a value has no name");
       if (!value.name.empty() && !names.insert(value.name).second) fault("two values named {}", value.name);
       check_sizes(value);
+      const bool must_be_float = value.kind == ValueKind::weight || value.kind == ValueKind::state;
+      if (must_be_float && value.dtype != tensor::DType::f32) {
+        fault("{} is {}, wants f32", value.name, tensor::name(value.dtype));
+      }
       if (value.kind == ValueKind::constant) {
         check_constant(value);
       } else if (!value.data.empty()) {

@@ -263,6 +263,41 @@ TEST(Expand, StaysFiniteAndCloseInF16) {
   EXPECT_LT(largest_difference(exact.run(inputs, 1).at("y").data, device.run(inputs, 1).at("y").data), 1e-2F);
 }
 
+// Every result of every node, looked at through a graph that gives them all out.
+TEST(Inference, SaysTheShapesThatRunsHave) {
+  for (const ToyOptions& options : varied_decoders()) {
+    for (Graph graph : {toy_decoder(options), expand(toy_decoder(options))}) {
+      graph.outputs.clear();
+      for (const Node& node : graph.nodes)
+        graph.outputs.insert(graph.outputs.end(), node.outputs.begin(), node.outputs.end());
+      Interpreter interpreter(graph, random_weights(), {});
+      for (const std::int64_t query : {5, 1, 3}) {
+        const Sizes sizes{.batch = 2, .query = query, .past = interpreter.past_length(), .rows = 1};
+        const std::vector<int> ids = some_ids(static_cast<int>(query));
+        const auto results = interpreter.run(toy_inputs({ids, ids}, sizes.past), sizes.rows);
+        for (const auto& [name, result] : results) {
+          std::vector<std::int64_t> inferred;
+          for (const Dim& dim : graph.value(graph.find(name)).shape) inferred.push_back(dim.at(sizes));
+          EXPECT_EQ(result.shape, inferred) << name;
+        }
+      }
+    }
+  }
+}
+
+// A device that computes in f16 gives about the logits of f32, by the composite operations and by their expansion.
+TEST(Expand, OfADecoderIsCloseInF16) {
+  for (const ToyOptions& options : varied_decoders()) {
+    const Graph composite = toy_decoder(options);
+    Interpreter exact(composite, random_weights(), {});
+    const std::vector<float> wanted = run_in_chunks(exact, some_ids(13), {9, 1});
+    for (const Graph& graph : {composite, expand(composite)}) {
+      Interpreter device(graph, random_weights(), {.round_to_f16 = true});
+      EXPECT_LT(largest_difference(run_in_chunks(device, some_ids(13), {9, 1}), wanted), 0.03F);
+    }
+  }
+}
+
 TEST(Expand, WritesNoNumberThatF16CannotHold) {
   for (const ToyOptions& options : varied_decoders()) {
     for (const Value& value : expand(toy_decoder(options)).values) {

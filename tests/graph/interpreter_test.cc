@@ -129,6 +129,9 @@ TEST(Interpreter, ForgetsEverythingOnReset) {
   interpreter.reset();
   EXPECT_EQ(interpreter.past_length(), 0);
   EXPECT_EQ(run_in_chunks(interpreter, ids, {5}), first);
+  interpreter.truncate(0);
+  interpreter.run(toy_inputs({ids, ids}, 0), 1);  // another batch, as nothing is left
+  EXPECT_EQ(interpreter.past_length(), 5);
 }
 
 TEST(Interpreter, ReadsEachWeightOnce) {
