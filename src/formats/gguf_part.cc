@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <type_traits>
+#include <unordered_set>
 #include <utility>
 
 #include "base/byte_reader.h"
@@ -33,8 +35,10 @@ enum class ValueType : std::uint32_t {
 };
 
 constexpr std::uint32_t kMostDimensions = 4;
-// Arrays hold one entry for a token, a merge or a layer: this is over ten times what any vocabulary has.
-constexpr std::uint64_t kMostArrayElements = 1ULL << 24;
+constexpr std::uint64_t kLongestName = 65535;  // the format's own limit on keys
+// What all values together may take in memory: over ten times what any vocabulary does. A file can be sparse, so its
+// size alone bounds nothing.
+constexpr std::uint64_t kMostValueBytes = 256ULL << 20;
 constexpr const char* kDownloadAgain = "the download is incomplete or the file is damaged: download it again";
 constexpr const char* kAnotherCopy = "the file was written wrongly: get another copy";
 
@@ -66,6 +70,7 @@ class PartReader {
     for (std::uint64_t i = 0; i < pair_count; ++i) read_pair(i, part);
     std::vector<TensorInfo> infos;
     for (std::uint64_t i = 0; i < tensor_count; ++i) infos.push_back(read_tensor_info(i));
+    check_names(infos);
     place_tensors(infos, alignment(part), part);
     part.file = file_;
     return part;
@@ -112,10 +117,23 @@ class PartReader {
     return reader_.text(length, field);
   }
 
+  std::string copied_string(const std::string& field) {
+    const std::string_view text = read_string(field);
+    spend(text.size(), 1, field);
+    return std::string(text);
+  }
+
+  std::string read_name(const std::string& field) {
+    const std::string_view name = read_string(field);
+    if (name.empty()) fail(field, "is empty");
+    if (name.size() > kLongestName) {
+      fail(field, fmt::format("has {} bytes, more than the {} allowed", name.size(), kLongestName));
+    }
+    return std::string(name);
+  }
+
   void read_pair(std::uint64_t number, GgufPart& part) {
-    const std::string entry = fmt::format("name of metadata entry {}", number);
-    std::string key(read_string(entry));
-    if (key.empty()) fail(entry, "is empty");
+    std::string key = read_name(fmt::format("name of metadata entry {}", number));
     const std::string field = "metadata key " + shown(key);
     const auto type = reader_.number<std::uint32_t>(field);
     GgufValue value = read_value(type, field);
@@ -147,7 +165,7 @@ class PartReader {
       case ValueType::boolean:
         return reader_.number<std::uint8_t>(field) != 0;
       case ValueType::string:
-        return std::string(read_string(field));
+        return copied_string(field);
       case ValueType::array:
         return read_array(field);
     }
@@ -157,12 +175,6 @@ class PartReader {
   GgufValue read_array(const std::string& field) {
     const auto type = reader_.number<std::uint32_t>(field);
     const auto count = reader_.number<std::uint64_t>(field);
-    if (count > kMostArrayElements) {
-      fail(field,
-           fmt::format("an array of {} elements at byte {}, more than the {} allowed; the file has {} bytes", count,
-                       reader_.position() - 8, kMostArrayElements, reader_.size()),
-           kDownloadAgain);
-    }
     switch (static_cast<ValueType>(type)) {
       case ValueType::u8:
         return widened_array<std::uint8_t>(count, field);
@@ -201,31 +213,51 @@ class PartReader {
 
   template <typename Number>
   std::vector<Widened<Number>> widened_array(std::uint64_t count, const std::string& field) {
-    ByteReader elements = array_bytes(count * sizeof(Number), field);
+    ByteReader elements = array_bytes(count, sizeof(Number), field);
     std::vector<Widened<Number>> values(count);
     for (auto& value : values) value = static_cast<Widened<Number>>(elements.number<Number>(field));
     return values;
   }
 
   std::vector<bool> bool_array(std::uint64_t count, const std::string& field) {
-    ByteReader elements = array_bytes(count, field);
+    ByteReader elements = array_bytes(count, 1, field);
     std::vector<bool> values(count);
     for (std::uint64_t i = 0; i < count; ++i) values[i] = elements.number<std::uint8_t>(field) != 0;
     return values;
   }
 
   std::vector<std::string_view> string_array(std::uint64_t count, const std::string& field) {
-    if (count > reader_.remaining() / 8) array_bytes(count * 8, field);
+    check_array(count, sizeof(std::uint64_t), sizeof(std::string_view), field);
     std::vector<std::string_view> values;
     values.reserve(std::min<std::uint64_t>(count, 1U << 16));
     for (std::uint64_t i = 0; i < count; ++i) values.push_back(read_string(field));
     return values;
   }
 
-  // Steps over the array as a whole, so that nothing is allocated for one that the file does not hold.
-  ByteReader array_bytes(std::uint64_t bytes, const std::string& field) {
-    const std::string_view text = reader_.text(bytes, field);
+  // Steps over an array as a whole.
+  ByteReader array_bytes(std::uint64_t count, std::uint64_t element_bytes, const std::string& field) {
+    check_array(count, element_bytes, sizeof(std::uint64_t), field);
+    const std::string_view text = reader_.text(count * element_bytes, field);
     return {std::as_bytes(std::span(text)), reader_.file()};
+  }
+
+  // Nothing is allocated for an array that the file does not hold.
+  void check_array(std::uint64_t count, std::uint64_t bytes_in_file, std::uint64_t bytes_in_memory,
+                   const std::string& field) {
+    if (count > reader_.remaining() / bytes_in_file) {
+      fail(field,
+           fmt::format("an array of {} elements at byte {} reaches past the end of the file ({} bytes)", count,
+                       reader_.position(), reader_.size()),
+           kDownloadAgain);
+    }
+    spend(count, bytes_in_memory, field);
+  }
+
+  void spend(std::uint64_t count, std::uint64_t bytes, const std::string& field) {
+    if (count > (kMostValueBytes - spent_) / bytes) {
+      fail(field, fmt::format("{} elements bring the metadata over the {} bytes allowed", count, kMostValueBytes));
+    }
+    spent_ += count * bytes;
   }
 
   std::uint64_t alignment(const GgufPart& part) const {
@@ -241,9 +273,7 @@ class PartReader {
 
   TensorInfo read_tensor_info(std::uint64_t number) {
     TensorInfo info{};
-    const std::string entry = fmt::format("name of tensor {}", number);
-    info.name = read_string(entry);
-    if (info.name.empty()) fail(entry, "is empty");
+    info.name = read_name(fmt::format("name of tensor {}", number));
     const std::string field = "tensor " + shown(info.name);
     const auto dimensions = reader_.number<std::uint32_t>(field);
     if (dimensions > kMostDimensions) {
@@ -285,6 +315,14 @@ class PartReader {
     return *bytes;
   }
 
+  // Before offsets: a tensor that stands twice in a file is out of place too, which says less.
+  void check_names(const std::vector<TensorInfo>& infos) const {
+    std::unordered_set<std::string_view> seen;
+    for (const TensorInfo& info : infos) {
+      if (!seen.insert(info.name).second) fail("tensor " + shown(info.name), "duplicate name: it stands twice");
+    }
+  }
+
   // Each tensor begins where the one before it, padded, ends.
   void place_tensors(std::vector<TensorInfo>& infos, std::uint64_t alignment, GgufPart& part) const {
     const auto padded = [&](std::uint64_t size) { return checked_add(size, alignment - 1); };
@@ -320,6 +358,7 @@ class PartReader {
 
   std::shared_ptr<const MappedFile> file_;
   ByteReader reader_;
+  std::uint64_t spent_ = 0;  // bytes of memory for values; at most kMostValueBytes
 };
 
 }  // namespace
