@@ -19,6 +19,8 @@ endif()
 if(PASTKV_SANITIZE)
   target_compile_options(pastkv_options INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all
                                                   -fno-omit-frame-pointer)
+  # An empty optional, a span's or vector's index out of range: caught where the sanitizers may not see it.
+  target_compile_definitions(pastkv_options INTERFACE _GLIBCXX_ASSERTIONS)
   target_link_options(pastkv_options INTERFACE -fsanitize=address,undefined)
 endif()
 if(PASTKV_FUZZ)
