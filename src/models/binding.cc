@@ -14,10 +14,14 @@ namespace {
 
 constexpr std::string_view kLayers = "layers.";
 constexpr std::size_t kNamesShown = 10;
+constexpr std::size_t kLongestName = 100;
 
-// "a, b, c and 40 more"
-std::string first_names(const std::vector<std::string>& names) {
+// "a, b, c and 40 more"; a file may hold names of any length.
+std::string first_names(std::vector<std::string> names) {
   const std::size_t shown = std::min(names.size(), kNamesShown);
+  for (std::string& name : names) {
+    if (name.size() > kLongestName) name = name.substr(0, kLongestName) + "...";
+  }
   std::string text =
       fmt::format("{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
   if (names.size() > shown) text += fmt::format(" and {} more", names.size() - shown);
@@ -57,7 +61,7 @@ void check_tensor(const graph::Value& weight, const formats::TensorEntry& entry,
                .remedy = "the weights do not belong to this configuration"});
 }
 
-// A weight for a row of a table and a bias for a column are never told apart by the table: the ending is the same.
+// A weight's name in the graph, taken apart as the table of names has it.
 struct GraphName {
   std::string pattern;  // "layers.{}.mlp.up"
   std::string number;   // "3"; empty outside the layers

@@ -48,7 +48,7 @@ inline constexpr std::int64_t kMaxHeads = 1 << 14;
 inline constexpr std::int64_t kMaxHeadDim = 1 << 14;
 inline constexpr std::int64_t kMaxPositions = std::int64_t{1} << 31;
 
-// Throws Error naming `file` when heads do not divide into groups, or the layers have no sense otherwise.
+// Throws Error naming `file` when the heads of a layer do not divide into groups.
 void check_config(const ModelConfig& config, const std::string& file);
 
 }  // namespace pastkv::models

@@ -15,6 +15,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr double kExactIntegers = 9007199254740992.0;  // 2^53
+constexpr std::size_t kLongestName = 256;              // strings here are names of kinds
 
 // A value of the file in an error, short whatever it is.
 std::string shown(const Json& value) {
@@ -114,7 +115,9 @@ std::optional<bool> HfConfig::find_bool(std::string_view key) const {
 std::optional<std::string> HfConfig::find_string(std::string_view key) const {
   const Json* value = find(key);
   if (value == nullptr) return std::nullopt;
-  if (!value->is_string()) wrong_kind(key, *value, "a string");
+  if (!value->is_string() || value->get_ref<const std::string&>().size() > kLongestName) {
+    wrong_kind(key, *value, "a short string");
+  }
   return value->get<std::string>();
 }
 
@@ -139,9 +142,10 @@ std::optional<std::vector<std::string>> HfConfig::find_strings(std::string_view 
   const Json* value = find(key);
   if (value == nullptr) return std::nullopt;
   auto list = as_list<std::string>(*value, [](const Json& element) {
-    return element.is_string() ? std::optional(element.get<std::string>()) : std::nullopt;
+    const bool fits = element.is_string() && element.get_ref<const std::string&>().size() <= kLongestName;
+    return fits ? std::optional(element.get<std::string>()) : std::nullopt;
   });
-  if (!list) wrong_kind(key, *value, "a list of strings");
+  if (!list) wrong_kind(key, *value, "a list of short strings");
   return list;
 }
 

@@ -61,6 +61,14 @@ std::vector<const TensorEntry*> tied_output(const Architecture& architecture, Sp
 
 void finish(const Architecture& architecture, Spelling spelling, const std::string& file, Model& model) {
   check_config(model.config, file);
+  const std::size_t layers = model.config.layers.size();
+  const std::size_t tensors = model.tensors().tensors().size();
+  if (layers > tensors) {  // before a graph of that size is made
+    throw Error({.file = file,
+                 .place = {},
+                 .reason = fmt::format("the configuration names {} layers, the files hold {} tensors", layers, tensors),
+                 .remedy = {}});
+  }
   const auto also_used = tied_output(architecture, spelling, model);
   model.graph = architecture.build(model.config);
   model.weights = bind_weights(model.graph, architecture, spelling, model.tensors(), also_used, file);
@@ -167,7 +175,7 @@ Model open_gguf(const fs::path& path) {
   if (architecture == nullptr) {
     throw Error({.file = file.path.string(),
                  .place = "key general.architecture",
-                 .reason = fmt::format("is \"{}\", which is not supported", name),
+                 .reason = fmt::format("is \"{}\", which is not supported", name.substr(0, 64)),
                  .remedy = fmt::format("known are {}", known_gguf_names())});
   }
   model.name = without_part(file.path.stem().string());

@@ -193,8 +193,9 @@ void apply_longrope(const HfRope& rope, graph::RopeAttributes& out) {
                                     : rope.scaling().positive("factor", 1.0);
   const double scale = rope.scaling().positive(
       "attention_factor", longrope_attention_factor(extension, static_cast<double>(switch_length)));
-  set_two_tables(out, rope.base, read_factors(rope, "short_factor"), read_factors(rope, "long_factor"), scale,
-                 switch_length);
+  const std::vector<float> short_divisors = read_factors(rope, "short_factor");
+  const std::vector<float> long_divisors = read_factors(rope, "long_factor");
+  set_two_tables(out, rope.base, short_divisors, long_divisors, scale, switch_length);
 }
 
 }  // namespace
@@ -203,7 +204,9 @@ graph::RopeAttributes read_hf_rope(const HfConfig& config, std::string_view laye
                                    std::int64_t head_dim, std::int64_t max_positions) {
   HfRope rope{.config = config, .settings = find_settings(config, layer_type), .max_positions = max_positions};
   const bool own_base = rope.settings && rope.settings->has("rope_theta");
-  rope.base = (own_base ? *rope.settings : config).positive("rope_theta", default_theta);
+  const HfConfig& base_holder = own_base ? *rope.settings : config;
+  rope.base = base_holder.positive("rope_theta", default_theta);
+  if (rope.base <= 1) base_holder.fail("rope_theta", fmt::format("is {}, wanted a number above 1", rope.base));
   rope.rotary_dim = read_rotary_dim(rope, head_dim);
   graph::RopeAttributes out = plain_rope(rope.base, rope.rotary_dim);
   if (!rope.settings) return out;
@@ -239,6 +242,7 @@ graph::RopeAttributes read_gguf_rope(const GgufConfig& config, std::int64_t head
                                      double default_base) {
   const formats::GgufFile& file = config.file();
   const double base = config.positive("rope.freq_base", default_base);
+  if (base <= 1) config.fail("rope.freq_base", fmt::format("is {}, wanted a number above 1", base));
   const std::int64_t rotary_dim = config.size("rope.dimension_count", head_dim, head_dim);
   if (rotary_dim % 2 != 0) {
     config.fail("rope.dimension_count", fmt::format("is {}, wanted an even number", rotary_dim));

@@ -170,6 +170,47 @@ def make_transformers(name, model_type, settings, length, stored=None, weights_o
     save_golden(name, ids, logits, steps, prefill, name in FROM_SCRATCH)
 
 
+ROPE_TABLES = [
+    dict(head_dim=64),
+    dict(head_dim=128, rope_theta=1000000.0),
+    dict(head_dim=80, rope_scaling=dict(type="linear", factor=2.5)),
+    dict(head_dim=64, rope_theta=500000.0, rope_scaling=dict(LLAMA3, factor=32.0, original_max_position_embeddings=8192)),
+    dict(head_dim=128, rope_theta=500000.0, rope_scaling=dict(LLAMA3, factor=8.0, original_max_position_embeddings=8192)),
+    dict(head_dim=128, rope_theta=1000000.0, max_position_embeddings=32768,
+         rope_scaling=dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=32768)),
+    dict(head_dim=64, rope_theta=150000.0, rope_scaling=dict(
+        rope_type="yarn", factor=32.0, original_max_position_embeddings=4096, beta_fast=32.0, beta_slow=1.0,
+        truncate=False)),
+    dict(head_dim=64, rope_scaling=dict(rope_type="yarn", factor=40.0, original_max_position_embeddings=4096,
+                                        mscale=1.0, mscale_all_dim=0.8)),
+    dict(head_dim=64, max_position_embeddings=8192, rope_scaling=dict(rope_type="yarn", factor=2.0,
+                                                                      attention_factor=1.25)),
+    dict(head_dim=96, max_position_embeddings=131072, original_max_position_embeddings=4096,
+         rope_scaling=longrope(48)),
+    dict(head_dim=96, max_position_embeddings=8192, rope_scaling=dict(longrope(48), factor=4.0)),
+    dict(head_dim=64, max_position_embeddings=2048, rope_scaling=dict(rope_type="dynamic", factor=2.0)),
+]
+
+
+def make_rope_tables():
+    """The tables of transformers itself, below and above the length where they may change."""
+    from transformers import LlamaConfig
+    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+    tables = []
+    for settings in ROPE_TABLES:
+        settings = dict(dict(hidden_size=128, num_attention_heads=1, max_position_embeddings=2048), **settings)
+        config = LlamaConfig(**json.loads(json.dumps(settings)))
+        scaling = config.rope_scaling or {}
+        function = ROPE_INIT_FUNCTIONS[scaling.get("rope_type", "default")]
+        for length in (1, 100000):
+            frequencies, scale = function(config, "cpu", seq_len=length)
+            tables.append(dict(config=settings, length=length, scale=scale,
+                               inverse_frequencies=[float(f"{value:.9g}") for value in frequencies.tolist()]))
+    (OUT / "rope_tables.json").write_text(
+        "[\n" + ",\n".join(json.dumps(table) for table in tables) + "\n]\n")
+
+
 def make_openelm(corenet):
     """apple/corenet's own model; see the top of this file."""
     def module(path, **members):
@@ -322,6 +363,7 @@ def main():
         make_transformers(name, model_type, settings, length, stored=dtype)
     make_openelm(arguments.corenet)
     make_spellings()
+    make_rope_tables()
     for name in GGUF:
         make_gguf(arguments.llama_cpp, name)
 
