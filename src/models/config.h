@@ -48,7 +48,11 @@ inline constexpr std::int64_t kMaxHeads = 1 << 14;
 inline constexpr std::int64_t kMaxHeadDim = 1 << 14;
 inline constexpr std::int64_t kMaxPositions = std::int64_t{1} << 31;
 
-// Throws Error naming `file` when the heads of a layer do not divide into groups.
+// Above 0, and neither 0 nor infinite when it is rounded to fp32.
+bool is_positive_float(double number);
+
+// Throws Error naming `file` when the heads of a layer do not divide into groups, or the settings of a rope make
+// frequencies that are no numbers.
 void check_config(const ModelConfig& config, const std::string& file);
 
 }  // namespace pastkv::models

@@ -26,7 +26,9 @@ float embedding_scale(const formats::TensorSource& tensors, std::int64_t hidden)
 float read_gemma_cap(const HfConfig& config, std::string_view key, double fallback) {
   if (config.is_null(key)) return 0.0F;
   const double cap = config.find_float(key).value_or(fallback);
-  if (cap < 0) config.fail(key, fmt::format("is {}, wanted a number above 0, or null", cap));
+  if (cap != 0 && !is_positive_float(cap)) {
+    config.fail(key, fmt::format("is {}, wanted a number above 0, or null", cap));
+  }
   return static_cast<float>(cap);
 }
 

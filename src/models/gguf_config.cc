@@ -50,7 +50,7 @@ double GgufConfig::positive(std::string_view name, double fallback) const {
   const auto value = file_->find_float(key(name));
   if (!value && fallback == 0) fail(name, "is missing");
   const double number = value.value_or(fallback);
-  if (!(number > 0) || !std::isfinite(number)) fail(name, fmt::format("is {}, wanted a number above 0", number));
+  if (!is_positive_float(number)) fail(name, fmt::format("is {}, wanted a number above 0", number));
   return number;
 }
 

@@ -170,7 +170,7 @@ double HfConfig::positive(std::string_view key, double fallback) const {
   const auto value = find_float(key);
   if (!value && fallback == 0) fail(key, "is missing");
   const double number = value.value_or(fallback);
-  if (!(number > 0)) fail(key, fmt::format("is {}, wanted a number above 0", number));
+  if (!is_positive_float(number)) fail(key, fmt::format("is {}, wanted a number above 0", number));
   return number;
 }
 

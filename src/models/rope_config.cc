@@ -146,7 +146,9 @@ std::vector<float> read_factors(const HfRope& rope, std::string_view key) {
                                          found->size(), wanted));
   }
   for (const double factor : *found) {
-    if (!(factor > 0)) rope.scaling().fail(key, fmt::format("holds {}, wanted numbers above 0", factor));
+    if (!is_positive_float(factor)) {
+      rope.scaling().fail(key, fmt::format("holds {}, wanted numbers above 0", factor));
+    }
   }
   return {found->begin(), found->end()};
 }
@@ -181,7 +183,7 @@ void apply_yarn(const HfRope& rope, graph::RopeAttributes& out) {
   if (mscale != 0 && mscale_all_dim != 0) {
     scale = yarn_attention_factor(values.factor, mscale) / yarn_attention_factor(values.factor, mscale_all_dim);
   }
-  scale = scaling.positive("attention_factor", scale);
+  if (scaling.has("attention_factor")) scale = scaling.positive("attention_factor");
   out.frequencies.table = {.inverse_frequencies = yarn_frequencies(rope.base, rope.rotary_dim, values),
                            .scale = static_cast<float>(scale)};
 }
@@ -221,6 +223,9 @@ graph::RopeAttributes read_hf_rope(const HfConfig& config, std::string_view laye
     const double factor = scaling.positive("factor");
     for (float& frequency : out.frequencies.table.inverse_frequencies) frequency /= static_cast<float>(factor);
   } else if (kind == "dynamic") {
+    if (rope.rotary_dim <= 2) {
+      scaling.fail(key, fmt::format("is \"dynamic\", which is not defined for {} channels", rope.rotary_dim));
+    }
     out.frequencies.rule = graph::RopeRule::dynamic;
     out.frequencies.base = rope.base;
     out.frequencies.factor = scaling.positive("factor");

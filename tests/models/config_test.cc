@@ -253,7 +253,7 @@ TEST(HostileConfig, IsRefusedWithTheKeysName) {
       }
     }
     for (const std::string key : {"rms_norm_eps", "rope_theta"}) {
-      for (const Json& bad : std::vector<Json>{-1, 0, "x", true, Json::array()}) {
+      for (const Json& bad : std::vector<Json>{-1, 0, 1e300, 1e-300, "x", true, Json::array()}) {
         EXPECT_THAT(error_of([&] { read_config(of_type(type, {{key, bad}})); }), HasSubstr("key " + key)) << bad;
       }
     }

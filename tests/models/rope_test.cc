@@ -179,6 +179,14 @@ TEST(RopeSettings, FaultsAreNamedByKey) {
     EXPECT_THAT(error_of([&] { rope({{"partial_rotary_factor", part}}, 8); }), HasSubstr("partial_rotary_factor"));
   }
   EXPECT_THAT(error_of([&] { rope(Json::object(), 7); }), HasSubstr("head_dim"));
+  EXPECT_THAT(error_of([&] { rope({{"rope_scaling", {{"type", "dynamic"}, {"factor", 2}}}}, 2); }),
+              HasSubstr("not defined for 2 channels"));
+  // A factor that is a number, but makes none of the frequencies.
+  EXPECT_THAT(
+      error_of([&] {
+        test::read_config({{"model_type", "gemma3_text"}, {"rope_scaling", {{"type", "linear"}, {"factor", 1e-39}}}});
+      }),
+      HasSubstr("rope settings"));
 }
 
 }  // namespace
