@@ -25,17 +25,21 @@ std::optional<ChatTemplate> chat_template(const formats::GgufFile& file, bool wi
 
 struct RenderOptions {
   bool add_generation_prompt = true;
-  nlohmann::json tools;                             // null: none
-  nlohmann::json extra = nlohmann::json::object();  // further variables of the template
-  std::optional<std::int64_t> now;                  // seconds since the epoch, local time; for tests
+  nlohmann::ordered_json tools;                                     // null: none
+  nlohmann::ordered_json extra = nlohmann::ordered_json::object();  // further variables of the template
+  std::optional<std::int64_t> now;  // a fixed clock for tests: seconds since the epoch, as local time reads
 };
 
-// `messages`: an array of {role, content, ...}. Throws Error with the template's own message when it refuses them.
-std::string render(const ChatTemplate& chat, const nlohmann::json& messages, const RenderOptions& options);
+// `messages`: an array of {role, content, ...}; the order of keys is kept, it shows in the prompt (tools). Throws Error
+// with the template's own message when it refuses them.
+std::string render(const ChatTemplate& chat, const nlohmann::ordered_json& messages, const RenderOptions& options);
 
-// Renders and encodes. Nothing is added before or after the rendered text. Content of messages is not trusted: the
-// spelling of a special token inside it stays text, unless `parse_special_in_content`.
-std::vector<std::int32_t> encode_chat(const ChatTemplate& chat, const nlohmann::json& messages,
+// Renders and encodes. Nothing is added before or after the rendered text. What messages, tools and extra variables say
+// is not trusted: the spelling of a special token inside it, or of another added token that the template itself writes
+// (a turn marker that the model's files forgot to call special), stays text, unless `parse_special_in_content`. Where
+// the template's own logic reads such a spelling (</think> in an answer), that one is left as the template sees it;
+// where even special tokens cannot be told from the template's own, it throws Error.
+std::vector<std::int32_t> encode_chat(const ChatTemplate& chat, const nlohmann::ordered_json& messages,
                                       const RenderOptions& options, const Tokenizer& tokenizer,
                                       bool parse_special_in_content = false);
 
