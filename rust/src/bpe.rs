@@ -67,11 +67,7 @@ impl Vocabulary {
         if token.len() > self.longest {
             return None;
         }
-        self.ids
-            .find(self.hasher.hash_one(token), |&id| {
-                slice(&self.text, self.spans[id as usize]) == token
-            })
-            .copied()
+        self.ids.find(self.hasher.hash_one(token), |&id| slice(&self.text, self.spans[id as usize]) == token).copied()
     }
 
     pub fn token(&self, id: u32) -> Option<&str> {
@@ -130,9 +126,7 @@ impl Bpe {
     pub fn new(vocabulary: Vocabulary, closed: Vec<bool>, order: Order, options: Options) -> Result<Self> {
         let unk = match &options.unk_token {
             Some(token) => Some(
-                vocabulary
-                    .id(token)
-                    .ok_or_else(|| format!("the unknown token {token:?} is not in the vocabulary"))?,
+                vocabulary.id(token).ok_or_else(|| format!("the unknown token {token:?} is not in the vocabulary"))?,
             ),
             None => None,
         };
@@ -158,9 +152,9 @@ impl Bpe {
                 .ok_or_else(|| format!("merge {rank} ({merge:?}) has no space between its two parts"))?;
             let (left, right) = (&merge[..split], &merge[split + 1..]);
             let find = |token: &str| {
-                vocabulary
-                    .id(token)
-                    .ok_or_else(|| format!("merge {rank} ({merge:?}) needs the token {token:?}, which the vocabulary lacks"))
+                vocabulary.id(token).ok_or_else(|| {
+                    format!("merge {rank} ({merge:?}) needs the token {token:?}, which the vocabulary lacks")
+                })
             };
             let joined = [left, right].concat();
             table.insert((find(left)?, find(right)?), (rank as u32, find(&joined)?));
@@ -335,9 +329,7 @@ impl Model for Bpe {
     }
 
     fn get_vocab(&self) -> HashMap<String, u32> {
-        (0..self.vocabulary.len() as u32)
-            .filter_map(|id| Some((self.vocabulary.token(id)?.to_owned(), id)))
-            .collect()
+        (0..self.vocabulary.len() as u32).filter_map(|id| Some((self.vocabulary.token(id)?.to_owned(), id))).collect()
     }
 
     fn get_vocab_size(&self) -> usize {

@@ -105,6 +105,7 @@ class Cover {
 struct Markers {
   std::vector<std::string> special;
   std::vector<std::string> written;          // not special, but the template writes them
+  std::vector<std::string> words;            // other added tokens: text like any other
   std::set<std::uint32_t> first_characters;  // of both
 };
 
@@ -112,7 +113,8 @@ Markers markers_of(const ChatTemplate& chat, const Tokenizer& tokenizer) {
   Markers markers{.special = tokenizer.added_tokens(true)};
   for (std::string& token : tokenizer.added_tokens(false)) {
     const bool blank = token.find_first_not_of(" \t\r\n") == std::string::npos;
-    if (!blank && chat.source.find(token) != std::string::npos) markers.written.push_back(std::move(token));
+    const bool written = !blank && chat.source.find(token) != std::string::npos;
+    (written ? markers.written : markers.words).push_back(std::move(token));
   }
   for (const auto* list : {&markers.special, &markers.written}) {
     for (const std::string& token : *list) {
@@ -133,30 +135,35 @@ struct Plan {
   std::vector<std::string> whole;  // all occurrences of these
 };
 
+// Bytes of the longest of `tokens` that stands in `text` at `at`; 0 for none.
+std::size_t longest_at(const std::string& text, std::size_t at, const std::vector<std::string>& tokens) {
+  std::size_t longest = 0;
+  for (const std::string& token : tokens) {
+    if (token.size() > longest && text.compare(at, token.size(), token) == 0) longest = token.size();
+  }
+  return longest;
+}
+
 std::string hide(const std::string& text, const Plan& plan, const Markers& markers, Cover& cover) {
   std::string out;
-  if (plan.first_characters) {
-    each_character(text, [&](std::uint32_t code, std::string_view bytes) {
-      if (markers.first_characters.contains(code)) {
-        cover.hide(bytes, out);
-      } else {
-        out += bytes;
-      }
-    });
-    return out;
-  }
-  for (std::size_t at = 0; at < text.size();) {
-    std::size_t longest = 0;
-    for (const std::string& marker : plan.whole) {
-      if (marker.size() > longest && text.compare(at, marker.size(), marker) == 0) longest = marker.size();
+  std::size_t kept_until = 0;    // inside an added token that is a word like any other
+  std::size_t hidden_until = 0;  // inside a marker that is hidden whole
+  std::size_t at = 0;
+  each_character(text, [&](std::uint32_t code, std::string_view bytes) {
+    if (at >= hidden_until && !plan.whole.empty()) hidden_until = at + longest_at(text, at, plan.whole);
+    bool hidden = at < hidden_until;
+    if (plan.first_characters && at >= kept_until && markers.first_characters.contains(code)) {
+      const std::size_t word = longest_at(text, at, markers.words);
+      hidden = word == 0 || longest_at(text, at, markers.special) > 0 || longest_at(text, at, markers.written) > 0;
+      if (!hidden) kept_until = at + word;
     }
-    if (longest > 0) {
-      cover.hide(std::string_view(text).substr(at, longest), out);
-      at += longest;
+    if (hidden) {
+      cover.hide(bytes, out);
     } else {
-      out += text[at++];
+      out += bytes;
     }
-  }
+    at += bytes.size();
+  });
   return out;
 }
 

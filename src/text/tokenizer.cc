@@ -42,7 +42,10 @@ std::size_t settled_before_clean_up(std::string_view text) {
   for (std::size_t at = text.find(' ', from); at != std::string_view::npos; at = text.find(' ', at + 1)) {
     const std::string_view tail = text.substr(at);
     for (const auto& [pattern, unused] : kCleanUp) {
-      if (tail.size() < pattern.size() && pattern.starts_with(tail)) return at;
+      if (tail.size() >= pattern.size() || !pattern.starts_with(tail)) continue;
+      // This space may also be the end of " ' ", which must not be cut.
+      while (at >= 2 && text.substr(at - 2, 2) == " '") at -= 2;
+      return at;
     }
   }
   return text.size();

@@ -6,7 +6,8 @@ const LONGEST: usize = 4096; // bytes of a formatted date
 
 /// `now`: seconds since the epoch, already in local time.
 pub fn format(now: i64, format: &str) -> Result<String, Error> {
-    let fail = |reason: &str| Err(Error::new(ErrorKind::InvalidOperation, format!("strftime_now({format:?}): {reason}")));
+    let fail =
+        |reason: &str| Err(Error::new(ErrorKind::InvalidOperation, format!("strftime_now({format:?}): {reason}")));
     if format.contains('\0') {
         return fail("the format holds a zero byte");
     }

@@ -1,6 +1,7 @@
 //! Chat templates: Jinja2 as `transformers` sets it up, rendered by minijinja.
 
 mod clock;
+mod lazy;
 mod methods;
 mod prepare;
 mod python;
@@ -9,6 +10,7 @@ mod values;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
+use minijinja::value::Kwargs;
 use minijinja::{Environment, Error, ErrorKind, Value};
 
 pub enum RenderError {
@@ -17,7 +19,7 @@ pub enum RenderError {
     Failed(String),
 }
 
-const MOST_INSTRUCTIONS: u64 = 50_000_000;
+const MOST_INSTRUCTIONS: u64 = 10_000_000;
 const MOST_OUTPUT: usize = 64 << 20; // bytes
 
 /// Takes no more than `MOST_OUTPUT` bytes: a hostile template must not fill the memory.
@@ -57,6 +59,11 @@ fn environment(now: i64, refusal: Arc<Mutex<Option<String>>>) -> Environment<'st
     env.add_filter("tojson", python::tojson);
     env.add_filter(prepare::ITERATED, values::iterated);
     env.add_test("iterable", values::is_iterable);
+    lazy::add_filters(&mut env);
+    env.add_filter("max", |values: Value, named: Kwargs| values::extreme(values, named, true));
+    env.add_filter("min", |values: Value, named: Kwargs| values::extreme(values, named, false));
+    env.add_filter("int", python::int);
+    env.add_filter("float", python::float_or);
     env.add_filter("string", |value: &Value| python::text(value));
     env
 }

@@ -154,13 +154,19 @@ mod tests {
         let cases = [
             ("{%- generation -%}a{%endgeneration+%}", "{%- with -%}a{%endwith+%}"),
             ("{# {% generation %} #}{{ '{% generation %}' }}", "{# {% generation %} #}{{ '{% generation %}' }}"),
-            ("{% raw %}{% generation %}{% endraw %}{% generation %}", "{% raw %}{% generation %}{% endraw %}{% with %}"),
+            (
+                "{% raw %}{% generation %}{% endraw %}{% generation %}",
+                "{% raw %}{% generation %}{% endraw %}{% with %}",
+            ),
             ("{% set x = '%}' %}{% generation %}", "{% set x = '%}' %}{% with %}"),
             ("{% if add_generation_prompt %}{ generation", "{% if add_generation_prompt %}{ generation"),
             ("{{ 'it\\'s }}' }}{% generation %}", "{{ 'it\\'s }}' }}{% with %}"),
             ("{{ {'a': {}} }}{% generation %}", "{{ {'a': {}} }}{% with %}"),
             ("{%- for x in y -%}", "{%- for x in ( y )|_iterated -%}"),
-            ("{% for a, b in f('in', [1 if c else 2]) if a in d %}", "{% for a, b in ( f('in', [1 if c else 2]) )|_iterated if a in d %}"),
+            (
+                "{% for a, b in f('in', [1 if c else 2]) if a in d %}",
+                "{% for a, b in ( f('in', [1 if c else 2]) )|_iterated if a in d %}",
+            ),
             ("{% for min in in_all recursive %}", "{% for min in ( in_all )|_iterated recursive %}"),
             ("{% for", "{% for"),
         ];

@@ -98,6 +98,42 @@ fn float(number: f64, special: [&str; 2]) -> String {
     }
 }
 
+/// Jinja2's `int(default=0, base=10)`: the default where there is no number.
+pub fn int(value: &Value, default: Option<Value>, arguments: Kwargs) -> Result<Value, Error> {
+    let default = default.or(arguments.get("default")?).unwrap_or_else(|| Value::from(0));
+    let base: u32 = arguments.get::<Option<u32>>("base")?.unwrap_or(10);
+    arguments.assert_all_used()?;
+    if !(2..=36).contains(&base) {
+        return Ok(default);
+    }
+    let number = match value.as_str() {
+        Some(text) => {
+            let text = text.trim();
+            let whole =
+                text.parse::<f64>().ok().filter(|number| number.is_finite()).map(|number| number.trunc() as i64);
+            i64::from_str_radix(text, base).ok().or(whole)
+        }
+        None if value.kind() == ValueKind::Bool => Some(i64::from(value.is_true())),
+        None if value.is_integer() => return Ok(value.clone()),
+        None => {
+            f64::try_from(value.clone()).ok().filter(|number| number.is_finite()).map(|number| number.trunc() as i64)
+        }
+    };
+    Ok(number.map_or(default, Value::from))
+}
+
+/// Jinja2's `float(default=0.0)`.
+pub fn float_or(value: &Value, default: Option<Value>, arguments: Kwargs) -> Result<Value, Error> {
+    let default = default.or(arguments.get("default")?).unwrap_or_else(|| Value::from(0.0));
+    arguments.assert_all_used()?;
+    let number = match value.as_str() {
+        Some(text) => text.trim().parse::<f64>().ok(),
+        None if value.kind() == ValueKind::Bool => Some(f64::from(u8::from(value.is_true()))),
+        None => f64::try_from(value.clone()).ok(),
+    };
+    Ok(number.map_or(default, Value::from))
+}
+
 struct Json {
     ascii: bool,
     indent: Option<String>,

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use ahash::AHashMap;
-use minijinja::value::{Enumerator, Object, ObjectRepr, ValueKind};
+use minijinja::value::{Enumerator, Kwargs, Object, ObjectRepr, ValueKind};
 use minijinja::{Error, ErrorKind, Value};
 
 use super::python;
@@ -75,4 +75,21 @@ pub fn iterated(value: Value) -> Result<Value, Error> {
 
 pub fn is_iterable(value: &Value) -> bool {
     value.kind() != ValueKind::None && value.try_iter().is_ok()
+}
+
+/// Jinja2's `max` and `min`, by `attribute`; of equal ones the first. Undefined for an empty list.
+pub fn extreme(values: Value, arguments: Kwargs, largest: bool) -> Result<Value, Error> {
+    let attribute: Option<String> = arguments.get("attribute")?;
+    arguments.assert_all_used()?;
+    let mut best: Option<(Value, Value)> = None;
+    for value in values.try_iter()? {
+        let key = match &attribute {
+            Some(name) => name.split('.').try_fold(value.clone(), |item, part| item.get_attr(part))?,
+            None => value.clone(),
+        };
+        if best.as_ref().is_none_or(|(least, _)| if largest { key > *least } else { key < *least }) {
+            best = Some((key, value));
+        }
+    }
+    Ok(best.map_or(Value::UNDEFINED, |(_, value)| value))
 }
