@@ -17,8 +17,6 @@ add_custom_command(
 add_custom_target(pastkv_text_cargo DEPENDS "${cargo_library}")
 
 add_library(pastkv_text_rust STATIC IMPORTED GLOBAL)
-set_target_properties(
-  pastkv_text_rust PROPERTIES IMPORTED_LOCATION "${cargo_library}" INTERFACE_INCLUDE_DIRECTORIES
-                                                                   "${PROJECT_SOURCE_DIR}/rust/include")
+set_target_properties(pastkv_text_rust PROPERTIES IMPORTED_LOCATION "${cargo_library}")
 target_link_libraries(pastkv_text_rust INTERFACE Threads::Threads ${CMAKE_DL_LIBS} m)
 add_dependencies(pastkv_text_rust pastkv_text_cargo)

@@ -114,7 +114,7 @@ fn text_of(error: impl Display) -> String {
 }
 
 /// # Safety
-/// See include/pastkv_text.h.
+/// See src/text/rust_interface.h.
 #[no_mangle]
 pub unsafe extern "C" fn pastkv_tokenizer_from_json(
     json: View,
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn pastkv_tokenizer_from_json(
 }
 
 /// # Safety
-/// See include/pastkv_text.h.
+/// See src/text/rust_interface.h.
 #[no_mangle]
 pub unsafe extern "C" fn pastkv_tokenizer_from_vocabulary(
     vocabulary: *const RawVocabulary,
@@ -152,7 +152,7 @@ pub unsafe extern "C" fn pastkv_tokenizer_from_vocabulary(
 }
 
 /// # Safety
-/// See include/pastkv_text.h.
+/// See src/text/rust_interface.h.
 #[no_mangle]
 pub unsafe extern "C" fn pastkv_tokenizer_free(tokenizer: *mut Tokenizer) {
     if !tokenizer.is_null() {
@@ -161,7 +161,7 @@ pub unsafe extern "C" fn pastkv_tokenizer_free(tokenizer: *mut Tokenizer) {
 }
 
 /// # Safety
-/// See include/pastkv_text.h.
+/// See src/text/rust_interface.h.
 #[no_mangle]
 pub unsafe extern "C" fn pastkv_tokenizer_encode(
     tokenizer: *const Tokenizer,
@@ -186,7 +186,7 @@ pub unsafe extern "C" fn pastkv_tokenizer_encode(
 }
 
 /// # Safety
-/// See include/pastkv_text.h.
+/// See src/text/rust_interface.h.
 #[no_mangle]
 pub unsafe extern "C" fn pastkv_tokenizer_decode(
     tokenizer: *const Tokenizer,
@@ -204,14 +204,14 @@ pub unsafe extern "C" fn pastkv_tokenizer_decode(
 }
 
 /// # Safety
-/// See include/pastkv_text.h.
+/// See src/text/rust_interface.h.
 #[no_mangle]
 pub unsafe extern "C" fn pastkv_tokenizer_size(tokenizer: *const Tokenizer) -> u32 {
     (*tokenizer).size()
 }
 
 /// # Safety
-/// See include/pastkv_text.h.
+/// See src/text/rust_interface.h.
 #[no_mangle]
 pub unsafe extern "C" fn pastkv_tokenizer_id_of(tokenizer: *const Tokenizer, token: View, out: *mut u32) -> c_int {
     let found = catch_unwind(AssertUnwindSafe(|| (*tokenizer).id_of(token.text("the token").ok()?)));
@@ -225,7 +225,7 @@ pub unsafe extern "C" fn pastkv_tokenizer_id_of(tokenizer: *const Tokenizer, tok
 }
 
 /// # Safety
-/// See include/pastkv_text.h.
+/// See src/text/rust_interface.h.
 #[no_mangle]
 pub unsafe extern "C" fn pastkv_tokenizer_token_of(
     tokenizer: *const Tokenizer,
@@ -242,7 +242,7 @@ pub unsafe extern "C" fn pastkv_tokenizer_token_of(
 }
 
 /// # Safety
-/// See include/pastkv_text.h.
+/// See src/text/rust_interface.h.
 #[no_mangle]
 pub unsafe extern "C" fn pastkv_tokenizer_added(
     tokenizer: *const Tokenizer,
@@ -256,7 +256,7 @@ pub unsafe extern "C" fn pastkv_tokenizer_added(
 }
 
 /// # Safety
-/// See include/pastkv_text.h.
+/// See src/text/rust_interface.h.
 #[no_mangle]
 pub unsafe extern "C" fn pastkv_template_render(
     source: View,

@@ -1,4 +1,4 @@
-//! Tokenizers and chat templates behind a C interface (include/pastkv_text.h).
+//! Tokenizers and chat templates behind a C interface (src/text/rust_interface.h).
 
 pub mod bpe;
 mod ffi;

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "pastkv_text.h"
+#include "text/rust_interface.h"
 
 namespace pastkv::text {
 

@@ -4,8 +4,7 @@
 // Every string is a pointer and a length, UTF-8, without a final zero. What a function writes to `error` or to an
 // output is owned by the caller and given back to the function named `..._free`. No function lets a panic out; a
 // panic becomes an error text. Handles may be used from several threads at once; they are not changed after creation.
-#ifndef PASTKV_TEXT_H
-#define PASTKV_TEXT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -32,10 +31,10 @@ typedef struct {
 typedef struct PastkvTokenizer PastkvTokenizer;
 
 enum {
-  PASTKV_TOKEN_ADDED = 1,    // matched in the text before the model sees it
-  PASTKV_TOKEN_SPECIAL = 2,  // an added token that skip_special drops and untrusted text cannot spell
-  PASTKV_TOKEN_RSTRIP = 4,   // takes the white space after it
-  PASTKV_TOKEN_LSTRIP = 8,   // takes the white space before it
+  PASTKV_TOKEN_ADDED = 1,     // matched in the text before the model sees it
+  PASTKV_TOKEN_SPECIAL = 2,   // an added token that skip_special drops and untrusted text cannot spell
+  PASTKV_TOKEN_RSTRIP = 4,    // takes the white space after it
+  PASTKV_TOKEN_LSTRIP = 8,    // takes the white space before it
   PASTKV_TOKEN_NO_MERGE = 16  // never made by merging (byte tokens, unused ones)
 };
 
@@ -60,9 +59,9 @@ void pastkv_tokenizer_free(PastkvTokenizer* tokenizer);
 
 // How the spelling of an added token in the text is read.
 typedef struct {
-  int special_as_text;         // special tokens stay text
-  const uint32_t* hidden;      // [hidden_count] code points that stand for others ...
-  const uint32_t* meant;       // [hidden_count] ... these, put back after added tokens have been matched
+  int special_as_text;     // special tokens stay text
+  const uint32_t* hidden;  // [hidden_count] code points that stand for others ...
+  const uint32_t* meant;   // [hidden_count] ... these, put back after added tokens have been matched
   size_t hidden_count;
 } PastkvMatching;
 
@@ -87,6 +86,4 @@ void pastkv_ids_free(PastkvIds ids);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif
