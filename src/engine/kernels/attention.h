@@ -63,7 +63,7 @@ inline void decode_cache(tensor::DType type, const std::byte* row, std::int64_t 
       return;
     case tensor::DType::q8_0:
       for (std::int64_t i = 0; i < n; i += 32, p += Q8_0::kBytes) {
-        const F scale = set1(scalar_f16(p));
+        const F scale = set1(half(p));
         for (int j = 0; j < 32; j += kLanes) store(out + i + j, mul(load_i8(p + 2 + j), scale));
       }
       return;
@@ -194,6 +194,111 @@ inline void add_values(std::int64_t rows, std::int64_t width, int count, const A
   });
 }
 
+// A single query row per head reads keys and values as they lie in the cache: decoding a tile to memory would cost more
+// than it saves. Whole vectors of the cache's types:
+struct CacheF32 {
+  static F load(const std::uint8_t* row, std::int64_t i) {
+    return PASTKV_KERNELS::load(reinterpret_cast<const float*>(row) + i);
+  }
+};
+struct CacheF16 {
+  static F load(const std::uint8_t* row, std::int64_t i) { return load_f16(row + 2 * i); }
+};
+struct CacheBF16 {
+  static F load(const std::uint8_t* row, std::int64_t i) { return load_bf16(row + 2 * i); }
+};
+struct CacheQ8 {
+  static F load(const std::uint8_t* row, std::int64_t i) {
+    const std::uint8_t* block = row + i / 32 * Q8_0::kBytes;
+    return mul(load_i8(block + 2 + i % 32), set1(half(block)));
+  }
+};
+
+inline const std::uint8_t* cache_row(const std::byte* rows, const AttentionTask& task, std::int64_t position) {
+  return reinterpret_cast<const std::uint8_t*>(rows) + (position - task.first_position) * task.position_bytes;
+}
+
+template <typename Cache, int kHeads>
+inline void score_keys(const AttentionTask& task, std::int64_t head, std::int64_t begin, int count,
+                       const AttentionScratch& s) {
+  for (int key = 0; key < count; ++key) {
+    const std::uint8_t* row = cache_row(task.keys, task, begin + key);
+    F sums[kHeads];
+    for (int h = 0; h < kHeads; ++h) sums[h] = set1(0.0F);
+    for (std::int64_t d = 0; d < task.head_dim; d += kLanes) {
+      const F k = Cache::load(row, d);
+      for (int h = 0; h < kHeads; ++h) sums[h] = fma(k, load(s.queries + (head + h) * task.head_dim + d), sums[h]);
+    }
+    for (int h = 0; h < kHeads; ++h) s.scores[(head + h) * kKeyTile + key] = sum(sums[h]);
+  }
+}
+
+template <typename Cache, int kHeads, int kVectors>
+inline void add_values_at(const AttentionTask& task, std::int64_t head, std::int64_t begin, int count, std::int64_t d,
+                          const AttentionScratch& s) {
+  const std::int64_t width = padded_head(task.head_dim);
+  F sums[kHeads][kVectors];
+  for (int h = 0; h < kHeads; ++h) {
+    for (int v = 0; v < kVectors; ++v) sums[h][v] = load(s.out + (head + h) * width + d + v * kLanes);
+  }
+  for (int key = 0; key < count; ++key) {
+    const std::uint8_t* row = cache_row(task.values, task, begin + key);
+    F values[kVectors];
+    for (int v = 0; v < kVectors; ++v) values[v] = Cache::load(row, d + v * kLanes);
+    for (int h = 0; h < kHeads; ++h) {
+      const F weight = set1(s.scores[(head + h) * kKeyTile + key]);
+      for (int v = 0; v < kVectors; ++v) sums[h][v] = fma(weight, values[v], sums[h][v]);
+    }
+  }
+  for (int h = 0; h < kHeads; ++h) {
+    for (int v = 0; v < kVectors; ++v) store(s.out + (head + h) * width + d + v * kLanes, sums[h][v]);
+  }
+}
+
+template <typename Cache>
+void attend_directly(const AttentionTask& task, const AttentionScratch& s) {
+  const Positions range = visible(task, 0, 0);
+  for (std::int64_t begin = range.begin; begin < range.end; begin += kKeyTile) {
+    const auto count = static_cast<int>(range.end - begin < kKeyTile ? range.end - begin : kKeyTile);
+    for_column_tiles<4>(task.heads, [&]<int kHeads>(Constant<kHeads>, std::int64_t head) {
+      score_keys<Cache, kHeads>(task, head, begin, count, s);
+    });
+    weigh_tile(task, begin, count, s);
+    for_column_tiles<4>(task.heads, [&]<int kHeads>(Constant<kHeads>, std::int64_t head) {
+      std::int64_t d = 0;
+      for (; d + 2 * kLanes <= task.head_dim; d += 2 * kLanes) {
+        add_values_at<Cache, kHeads, 2>(task, head, begin, count, d, s);
+      }
+      if (d < task.head_dim) add_values_at<Cache, kHeads, 1>(task, head, begin, count, d, s);
+    });
+  }
+}
+
+inline void attend_directly(const AttentionTask& task, const AttentionScratch& s) {
+  switch (task.cache_type) {
+    case tensor::DType::f32:
+      return attend_directly<CacheF32>(task, s);
+    case tensor::DType::f16:
+      return attend_directly<CacheF16>(task, s);
+    case tensor::DType::bf16:
+      return attend_directly<CacheBF16>(task, s);
+    default:
+      return attend_directly<CacheQ8>(task, s);
+  }
+}
+
+inline void attend_in_tiles(const AttentionTask& task, const AttentionScratch& s) {
+  const std::int64_t rows = task.rows * task.heads;
+  const Positions range = visible(task, 0, task.rows - 1);
+  for (std::int64_t begin = range.begin; begin < range.end; begin += kKeyTile) {
+    const auto count = static_cast<int>(range.end - begin < kKeyTile ? range.end - begin : kKeyTile);
+    decode_tile(task, begin, count, s);
+    score_tile(rows, task.head_dim, count, s);
+    weigh_tile(task, begin, count, s);
+    add_values(rows, padded_head(task.head_dim), count, s);
+  }
+}
+
 inline void attention(const AttentionTask& task, std::byte* scratch) {
   const AttentionScratch s = attention_scratch(task, scratch);
   const std::int64_t width = padded_head(task.head_dim);
@@ -209,13 +314,11 @@ inline void attention(const AttentionTask& task, std::byte* scratch) {
   }
   for (std::int64_t i = 0; i < rows * width; ++i) s.out[i] = 0.0F;
 
-  const Positions range = visible(task, 0, task.rows - 1);
-  for (std::int64_t begin = range.begin; begin < range.end; begin += kKeyTile) {
-    const auto count = static_cast<int>(range.end - begin < kKeyTile ? range.end - begin : kKeyTile);
-    decode_tile(task, begin, count, s);
-    score_tile(rows, task.head_dim, count, s);
-    weigh_tile(task, begin, count, s);
-    add_values(rows, width, count, s);
+  // The number of rows alone decides, so that it does not matter how heads are grouped.
+  if (task.rows == 1 && task.head_dim % kLanes == 0) {
+    attend_directly(task, s);
+  } else {
+    attend_in_tiles(task, s);
   }
   for (std::int64_t h = 0; h < task.heads; ++h) {
     for (std::int64_t i = 0; i < task.rows; ++i) {

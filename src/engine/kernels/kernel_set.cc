@@ -13,6 +13,8 @@ namespace {
 
 constexpr std::array kSets = {
 #if defined(__x86_64__)
+    &kAvx512VnniKernels,
+    &kAvx512Kernels,
     &kAvx2Kernels,
 #endif
     &kPortableKernels,
@@ -52,6 +54,13 @@ bool always_available() {
 #if defined(__x86_64__)
 bool avx2_available() {  // these look at the operating system's part, too
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+}
+bool avx512_available() {
+  return avx2_available() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+bool avx512_vnni_available() {
+  return avx512_available() && __builtin_cpu_supports("avx512vnni");
 }
 #endif
 

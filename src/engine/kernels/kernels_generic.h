@@ -64,10 +64,13 @@ inline bool linear_supported(tensor::DType type) {
 
 inline std::size_t linear_scratch_bytes(tensor::DType type, std::int64_t depth, std::int64_t columns) {
   std::size_t bytes = 0;
-  if (columns <= kFewColumns) return bytes;
   with_format(
-      type, [&]<typename Format>(Format) { bytes = panel_bytes<Format>(depth); },
-      [&](auto) { bytes = float_panel_bytes(depth); });
+      type,
+      [&]<typename Format>(Format) {
+        bytes = columns > kFewColumns ? panel_bytes<Format>(depth)
+                                      : static_cast<std::size_t>(columns) * pair_scratch_bytes<Format>(depth);
+      },
+      [&](auto) { bytes = columns > kFewColumns ? float_panel_bytes(depth) : 0; });
   return bytes;
 }
 
@@ -78,7 +81,7 @@ inline void linear(const LinearTask& task, std::int64_t row_begin, std::int64_t 
       [&]<typename Format>(Format) {
         if (!few) return quantized_panels<Format>(task, row_begin, row_end, scratch);
         for_column_tiles<kFewColumns>(task.columns, [&]<int kColumns>(Constant<kColumns>, std::int64_t column) {
-          quantized_rows<Format, kColumns>(task, row_begin, row_end, column);
+          quantized_rows<Format, kColumns>(task, row_begin, row_end, column, scratch);
         });
       },
       [&]<typename Number>(Number) {

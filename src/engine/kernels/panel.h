@@ -19,18 +19,22 @@
 namespace pastkv::engine::PASTKV_KERNELS {
 
 inline constexpr int kTileRows = 2 * kLanes;
-inline constexpr int kTileColumns = 4;
 static_assert(kTileRows % 8 == 0);
 
-template <typename Format>
-struct PanelGroup {
-  static constexpr bool kMinimum = Format::kBits < 8 || kUnsignedWeights;
+// What formats with like quants share: a panel of Q4_K is multiplied as one of Q4_0 is.
+template <int kQuantBits, bool kTwoScales>
+struct PanelKind {
+  static constexpr int kBits = kQuantBits;
+  static constexpr bool kHalves = kTwoScales;
+  static constexpr bool kMinimum = kBits < 8 || kUnsignedWeights;
   static constexpr int kRowBytes = kTileRows * 4;  // of a number per row
   static constexpr int kMinimumAt = kRowBytes;
   static constexpr int kScaleAt = 3 * kRowBytes;  // kHalves only
-  static constexpr int kWeightsAt = Format::kHalves ? 5 * kRowBytes : 2 * kRowBytes;
+  static constexpr int kWeightsAt = kHalves ? 5 * kRowBytes : 2 * kRowBytes;
   static constexpr int kBytes = kWeightsAt + 8 * kRowBytes;
 };
+template <typename Format>
+using PanelGroup = PanelKind<(Format::kBits < 4 ? 4 : Format::kBits), Format::kHalves>;
 
 inline void put_float(std::uint8_t* p, float value) {
   __builtin_memcpy(p, &value, sizeof(value));
@@ -41,17 +45,21 @@ inline void put_scales(const std::uint8_t* row, std::int64_t group, int count, s
   using Group = PanelGroup<Format>;
   if constexpr (Format::kHalves) {
     const HalfScales scales = Format::scales(row + group / Format::kGroups * Format::kBytes);
+    std::int16_t scale[16];
+    float minimum[16];
+    store_scales(scale, scales.scale);
+    store8(minimum, scales.minimum[0]);
+    store8(minimum + 8, scales.minimum[1]);
     for (int g = 0; g < 8; ++g, out += Group::kBytes) {
       put_float(out, scales.super);
       for (int half = 0; half < 2; ++half) {
-        const std::int16_t scale = scales.scale[2 * g + half];
-        put_float(out + Group::kMinimumAt + half * Group::kRowBytes, scales.minimum[2 * g + half]);
-        __builtin_memcpy(out + Group::kScaleAt + half * Group::kRowBytes, &scale, 2);
-        __builtin_memcpy(out + Group::kScaleAt + half * Group::kRowBytes + 2, &scale, 2);
+        const std::int16_t pair[2] = {scale[2 * g + half], scale[2 * g + half]};
+        put_float(out + Group::kMinimumAt + half * Group::kRowBytes, minimum[2 * g + half]);
+        __builtin_memcpy(out + Group::kScaleAt + half * Group::kRowBytes, pair, sizeof(pair));
       }
     }
   } else {
-    Scales scales = Format::scales(row, group, count);
+    Scales scales = Format::scales(row, group, count, InOrder{});
     if constexpr (Format::kBits == 8) scales.minimum = mul8(scales.scale, set8(128.0F));
     float scale[8], minimum[8];
     store8(scale, scales.scale);
@@ -99,37 +107,39 @@ void fill_panel(const LinearTask& task, std::int64_t first_row, std::int64_t row
 template <int kBits, int kSteps, int kColumns>
 [[gnu::always_inline]] inline void chain(const std::uint8_t* weights, const std::uint8_t* const (&x)[kColumns],
                                          P (&p)[kColumns][2]) {
-  unrolled<0, kSteps>([&]<int kStep>(Constant<kStep>) __attribute__((always_inline)) {
-    const auto w0 = load_weights<kBits>(weights + kStep * kTileRows * 4);
-    const auto w1 = load_weights<kBits>(weights + kStep * kTileRows * 4 + kLanes * 4);
+  const auto add_step = [&](int step, auto first) __attribute__((always_inline)) {
+    const auto w0 = load_weights<kBits>(weights + step * kTileRows * 4);
+    const auto w1 = load_weights<kBits>(weights + step * kTileRows * 4 + kLanes * 4);
     for (int c = 0; c < kColumns; ++c) {
-      const X activations = broadcast4(x[c] + 4 * kStep);
-      p[c][0] = kStep == 0 ? products<kBits>(w0, activations) : products<kBits>(w0, activations, p[c][0]);
-      p[c][1] = kStep == 0 ? products<kBits>(w1, activations) : products<kBits>(w1, activations, p[c][1]);
+      const X activations = broadcast4(x[c] + 4 * step);
+      p[c][0] = first.value ? products<kBits>(w0, activations) : products<kBits>(w0, activations, p[c][0]);
+      p[c][1] = first.value ? products<kBits>(w1, activations) : products<kBits>(w1, activations, p[c][1]);
     }
-  });
+  };
+  add_step(0, Constant<1>{});
+#pragma GCC unroll 1
+  for (int step = 1; step < kSteps; ++step) add_step(step, Constant<0>{});
 }
 
 // Products of one group of 32, whole numbers.
-template <typename Format, int kColumns>
+template <typename Group, int kColumns>
 [[gnu::always_inline]] inline void group_products(const std::uint8_t* group, const std::uint8_t* const (&x)[kColumns],
                                                   I (&total)[kColumns][2]) {
-  using Group = PanelGroup<Format>;
-  constexpr int kMost = kChain<Format::kBits>;
-  constexpr int kSteps = Format::kHalves && kMost > 4 ? 4 : kMost;
+  constexpr int kMost = kChain<Group::kBits>;
+  constexpr int kSteps = Group::kHalves && kMost > 4 ? 4 : kMost;
   unrolled<0, 8 / kSteps>([&]<int kPart>(Constant<kPart>) __attribute__((always_inline)) {
     const std::uint8_t* part[kColumns];
     for (int c = 0; c < kColumns; ++c) part[c] = x[c] + kPart * kSteps * 4;
     P p[kColumns][2];
-    chain<Format::kBits, kSteps>(group + Group::kWeightsAt + kPart * kSteps * kTileRows * 4, part, p);
+    chain<Group::kBits, kSteps>(group + Group::kWeightsAt + kPart * kSteps * kTileRows * 4, part, p);
     for (int c = 0; c < kColumns; ++c) {
       for (int v = 0; v < 2; ++v) {
         I wide;
-        if constexpr (Format::kHalves) {
+        if constexpr (Group::kHalves) {
           constexpr int kHalf = kPart * kSteps / 4;
           wide = widen_scaled(p[c][v], group + Group::kScaleAt + kHalf * Group::kRowBytes + v * kLanes * 4);
         } else {
-          wide = widen(p[c][v]);
+          wide = widen<Group::kBits>(p[c][v]);
         }
         total[c][v] = kPart == 0 ? wide : add(total[c][v], wide);
       }
@@ -141,9 +151,8 @@ inline F load_row_floats(const std::uint8_t* p) {
   return load(reinterpret_cast<const float*>(p));
 }
 
-template <typename Format, int kColumns>
+template <typename Group, int kColumns>
 void multiply_tile(const std::uint8_t* panel, std::int64_t groups, const Q8Column* x, F (&sums)[kColumns][2]) {
-  using Group = PanelGroup<Format>;
   F sum[kColumns][2];
   for (int c = 0; c < kColumns; ++c) sum[c][0] = sum[c][1] = set1(0.0F);
   const std::uint8_t* group = panel;
@@ -151,13 +160,13 @@ void multiply_tile(const std::uint8_t* panel, std::int64_t groups, const Q8Colum
     const std::uint8_t* q[kColumns];
     for (int c = 0; c < kColumns; ++c) q[c] = x[c].q + g * 32;
     I total[kColumns][2];
-    group_products<Format>(group, q, total);
+    group_products<Group>(group, q, total);
     for (int c = 0; c < kColumns; ++c) {
       const F x_scale = set1(x[c].scale[g]);
       for (int v = 0; v < 2; ++v) {
         const std::uint8_t* numbers = group + v * kLanes * 4;
         sum[c][v] = fma(to_float(total[c][v]), mul(load_row_floats(numbers), x_scale), sum[c][v]);
-        if constexpr (Format::kHalves) {
+        if constexpr (Group::kHalves) {
           for (int half = 0; half < 2; ++half) {
             const F minimum = load_row_floats(numbers + Group::kMinimumAt + half * Group::kRowBytes);
             sum[c][v] = subtract_product(minimum, set1(x[c].half_sum[2 * g + half]), sum[c][v]);
@@ -194,27 +203,42 @@ inline void finish_tile(const LinearTask& task, std::int64_t row, std::int64_t r
   }
 }
 
+// Tiles of rows unpacked together, so that the activations of a few columns are fetched once for all of them: as many
+// as leave room in a second-level cache.
+template <typename Format>
+inline std::int64_t panel_tiles(std::int64_t depth) {
+  constexpr std::int64_t kMostBytes = 192 * 1024, kMostTiles = 4;
+  const std::int64_t tiles = kMostBytes / (depth / 32 * PanelGroup<Format>::kBytes);
+  return tiles < 1 ? 1 : tiles > kMostTiles ? kMostTiles : tiles;
+}
+
 template <typename Format>
 inline std::size_t panel_bytes(std::int64_t depth) {
-  return static_cast<std::size_t>(depth / 32 * PanelGroup<Format>::kBytes);
+  return static_cast<std::size_t>(panel_tiles<Format>(depth) * (depth / 32) * PanelGroup<Format>::kBytes);
 }
 
 template <typename Format>
 void quantized_panels(const LinearTask& task, std::int64_t row_begin, std::int64_t row_end, std::byte* scratch) {
+  using Group = PanelGroup<Format>;
   auto* panel = reinterpret_cast<std::uint8_t*>(scratch);
   const Q8Layout layout(task.depth);
   const std::int64_t groups = task.depth / 32;
-  for (std::int64_t row = row_begin; row < row_end; row += kTileRows) {
-    const std::int64_t rows = row_end - row < kTileRows ? row_end - row : kTileRows;
-    fill_panel<Format>(task, row, row_end, panel);
+  const std::int64_t step = panel_tiles<Format>(task.depth) * kTileRows;
+  for (std::int64_t row = row_begin; row < row_end; row += step) {
+    const std::int64_t end = row_end - row < step ? row_end : row + step;
+    for (std::int64_t first = row; first < end; first += kTileRows) {
+      fill_panel<Format>(task, first, row_end, panel + (first - row) / kTileRows * groups * Group::kBytes);
+    }
     for_column_tiles<kTileColumns>(task.columns, [&]<int kColumns>(Constant<kColumns>, std::int64_t column) {
       Q8Column x[kColumns];
       for (int c = 0; c < kColumns; ++c) {
         x[c] = layout.column(reinterpret_cast<const std::uint8_t*>(task.prepared), column + c);
       }
-      F sums[kColumns][2];
-      multiply_tile<Format>(panel, groups, x, sums);
-      finish_tile(task, row, rows, column, sums);
+      for (std::int64_t first = row; first < end; first += kTileRows) {
+        F sums[kColumns][2];
+        multiply_tile<Group>(panel + (first - row) / kTileRows * groups * Group::kBytes, groups, x, sums);
+        finish_tile(task, first, end - first < kTileRows ? end - first : kTileRows, column, sums);
+      }
     });
   }
 }

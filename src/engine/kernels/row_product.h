@@ -22,10 +22,10 @@ inline void finish(const LinearTask& task, std::int64_t row, std::int64_t column
 // How far ahead of the weights in use the next ones are asked for: the processor's own prefetch stops at a page's end.
 inline constexpr std::int64_t kPrefetchBytes = 1024;
 
-inline void prefetch_ahead(const std::uint8_t* p, int bytes) {
-  for (int i = 0; i < bytes; i += 64) {
-    prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(p) + kPrefetchBytes +
-                                           static_cast<std::uintptr_t>(i)));
+inline void prefetch_ahead(const std::uint8_t* p, int bytes, std::int64_t distance = kPrefetchBytes) {
+  for (int i = 0; i < bytes; i += 64) {  // an address beyond the weights does no harm, but is no pointer
+    prefetch(
+        reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(p) + static_cast<std::uintptr_t>(distance + i)));
   }
 }
 
@@ -33,86 +33,154 @@ inline void prefetch_ahead(const std::uint8_t* p, int bytes) {
 template <int kColumns>
 struct RowSums {
   F8 even[kColumns], odd[kColumns];
+  float minimum[kColumns] = {};  // to be taken away
   RowSums() {
     for (int c = 0; c < kColumns; ++c) even[c] = odd[c] = set8(0.0F);
   }
+  float total(int c) const { return sum8(add8(even[c], odd[c])) - minimum[c]; }
 };
 
-// Groups of 32 with a scale each: eight groups from `group` on, or fewer at a row's end.
+// Eight groups of 32 with a scale each.
 template <typename Format, int kColumns>
-inline void add_groups(const std::uint8_t* row, std::int64_t group, int count, const Q8Column* x,
-                       RowSums<kColumns>& sums) {
-  const Scales scales = Format::scales(row, group, count);
-  alignas(32) float scale[kColumns][8];
+[[gnu::always_inline]] inline void add_groups(const std::uint8_t* row, std::int64_t group, const Q8Column* x,
+                                              RowSums<kColumns>& sums) {
+  const Scales scales = Format::scales(row, group, 8, InOrder{});
+  Spread8 scale[kColumns];
   for (int c = 0; c < kColumns; ++c) {
-    store8(scale[c], mul8(scales.scale, load8(x[c].scale + group)));
+    scale[c] = spread8(mul8(scales.scale, load8(x[c].scale + group)));
     if constexpr (Format::kBits < 8) {
       sums.even[c] = subtract_product8(scales.minimum, load8(x[c].sum + group), sums.even[c]);
     }
   }
   const std::uint8_t* block = row + group / Format::kGroups * Format::kBytes;
-  auto one = [&]<int kIndex>(Constant<kIndex>) {
+  unrolled<0, 8>([&]<int kIndex>(Constant<kIndex>) {
     const B32 w = Format::kGroups == 1 ? Format::template unpack<0>(block + kIndex * Format::kBytes)
                                        : Format::template unpack<kIndex>(block);
     for (int c = 0; c < kColumns; ++c) {
       const I8 product = dot32<Format::kBits>(w, load32(x[c].q + (group + kIndex) * 32));
       F8& sum = kIndex % 2 == 0 ? sums.even[c] : sums.odd[c];
-      sum = fma8(to_float8(product), set8(scale[c][kIndex]), sum);
+      sum = fma8(to_float8(product), lane_of<kIndex>(scale[c]), sum);
     }
-  };
-  if (count == 8) {
-    unrolled<0, 8>(one);
-  } else {
-    unrolled<0, 7>([&](auto index) {
-      if (index.value < count) one(index);
-    });
+  });
+}
+
+// Eight blocks of one group each, two at a time: lanes 0 to 3 belong to an even block, 4 to 7 to the odd one after it.
+// Activations come in that order, too (see pair_column).
+template <typename Format, int kColumns>
+[[gnu::always_inline]] inline void add_pairs(const std::uint8_t* row, std::int64_t group, const Q8Column* x,
+                                             RowSums<kColumns>& sums) {
+  const Scales scales = Format::scales(row, group, 8, EvenFirst{});
+  F8 scale[kColumns];
+  for (int c = 0; c < kColumns; ++c) {
+    scale[c] = mul8(scales.scale, load8(x[c].scale + group));
+    if constexpr (Format::kBits < 8) {
+      sums.even[c] = subtract_product8(scales.minimum, load8(x[c].sum + group), sums.even[c]);
+    }
+  }
+  unrolled<0, 4>([&]<int kPair>(Constant<kPair>) {
+    const std::uint8_t* block = row + (group + 2 * kPair) * Format::kBytes;
+    const BytePair w = Format::unpack_pair(block, block + Format::kBytes);
+    for (int c = 0; c < kColumns; ++c) {
+      const std::uint8_t* q = x[c].q + (group + 2 * kPair) * 32;
+      const I8 product = dot_pair<Format::kBits>(w.first, load32(q), w.last, load32(q + 32));
+      F8& sum = kPair % 2 == 0 ? sums.even[c] : sums.odd[c];
+      sum = fma8(to_float8(product), lane_of_each_half<kPair>(scale[c]), sum);
+    }
+  });
+}
+
+// The groups that are left at a row's end, fewer than eight.
+template <typename Format, int kColumns>
+inline void add_rest(const std::uint8_t* row, std::int64_t group, std::int64_t groups, const Q8Column* x,
+                     RowSums<kColumns>& sums) {
+  for (; group < groups; ++group) {
+    const std::uint8_t* block = row + group * Format::kBytes;
+    const BlockScale scale = Format::scale(block);
+    const B32 w = Format::template unpack<0>(block);
+    for (int c = 0; c < kColumns; ++c) {
+      const I8 product = dot32<Format::kBits>(w, load32(x[c].q + group * 32));
+      sums.odd[c] = fma8(to_float8(product), set8(scale.scale * x[c].scale[group]), sums.odd[c]);
+      if constexpr (Format::kBits < 8) sums.minimum[c] += scale.minimum * x[c].sum[group];
+    }
   }
 }
 
 // A block of 256 whose halves of groups have whole-number scales.
 template <typename Format, int kColumns>
-inline void add_half_groups(const std::uint8_t* block, std::int64_t group, const Q8Column* x, RowSums<kColumns>& sums) {
+[[gnu::always_inline]] inline void add_half_groups(const std::uint8_t* block, std::int64_t group, const Q8Column* x,
+                                                   RowSums<kColumns>& sums) {
   const HalfScales scales = Format::scales(block);
-  const S16 whole = load_scales(scales.scale);
-  alignas(32) float scale[kColumns][8];
+  Spread8 scale[kColumns];
   for (int c = 0; c < kColumns; ++c) {
-    store8(scale[c], mul8(set8(scales.super), load8(x[c].scale + group)));
+    scale[c] = spread8(mul8(set8(scales.super), load8(x[c].scale + group)));
     const float* half_sum = x[c].half_sum + 2 * group;
-    sums.even[c] = subtract_product8(load8(scales.minimum), load8(half_sum), sums.even[c]);
-    sums.odd[c] = subtract_product8(load8(scales.minimum + 8), load8(half_sum + 8), sums.odd[c]);
+    sums.even[c] = subtract_product8(scales.minimum[0], load8(half_sum), sums.even[c]);
+    sums.odd[c] = subtract_product8(scales.minimum[1], load8(half_sum + 8), sums.odd[c]);
   }
   unrolled<0, 8>([&]<int kIndex>(Constant<kIndex>) {
     const B32 w = Format::template unpack<kIndex>(block);
     for (int c = 0; c < kColumns; ++c) {
-      const I8 product = dot32_scaled<kIndex>(w, load32(x[c].q + (group + kIndex) * 32), whole);
+      const I8 product = dot32_scaled<kIndex>(w, load32(x[c].q + (group + kIndex) * 32), scales.scale);
       F8& sum = kIndex % 2 == 0 ? sums.even[c] : sums.odd[c];
-      sum = fma8(to_float8(product), set8(scale[c][kIndex]), sum);
+      sum = fma8(to_float8(product), lane_of<kIndex>(scale[c]), sum);
     }
   });
 }
 
+// A column whose whole eights of groups are in the order of add_pairs, copied to `out`; the rest is as it was.
+inline Q8Column pair_column(const Q8Column& x, std::int64_t groups, std::uint8_t* out) {
+  const std::int64_t whole = groups / 8 * 8;
+  auto* scale = reinterpret_cast<float*>(out + groups * 32);
+  float* sum = scale + groups;
+  for (std::int64_t group = 0; group < groups; ++group) {
+    const bool paired = group < whole;
+    const std::int64_t from = paired ? group / 8 * 8 + static_cast<std::int64_t>(EvenFirst::at(group % 8)) : group;
+    scale[group] = x.scale[from];
+    sum[group] = x.sum[from];
+    for (std::int64_t part = 0; part < 2; ++part) {  // half `part` of group 2 i + j goes to half j of place 2 i + part
+      const std::int64_t to = paired ? (group / 2 * 2 + part) * 32 + group % 2 * 16 : group * 32 + part * 16;
+      __builtin_memcpy(out + to, x.q + group * 32 + part * 16, 16);
+    }
+  }
+  return {out, scale, sum, nullptr};
+}
+
+template <typename Format>
+inline std::size_t pair_scratch_bytes(std::int64_t depth) {
+  return Format::kPaired ? static_cast<std::size_t>(depth / 32 * (32 + 2 * 4)) : 0;
+}
+
 template <typename Format, int kColumns>
-void quantized_rows(const LinearTask& task, std::int64_t row_begin, std::int64_t row_end, std::int64_t column) {
+void quantized_rows(const LinearTask& task, std::int64_t row_begin, std::int64_t row_end, std::int64_t column,
+                    std::byte* scratch) {
   const Q8Layout layout(task.depth);
+  const std::int64_t groups = task.depth / 32;
   Q8Column x[kColumns];
   for (int c = 0; c < kColumns; ++c) {
     x[c] = layout.column(reinterpret_cast<const std::uint8_t*>(task.prepared), column + c);
+    if constexpr (Format::kPaired) {
+      auto* to = reinterpret_cast<std::uint8_t*>(scratch) +
+                 static_cast<std::size_t>(c) * pair_scratch_bytes<Format>(task.depth);
+      x[c] = pair_column(x[c], groups, to);
+    }
   }
-  const std::int64_t groups = task.depth / 32;
   for (std::int64_t r = row_begin; r < row_end; ++r) {
     const auto* row = reinterpret_cast<const std::uint8_t*>(task.weights) + r * task.row_bytes;
     RowSums<kColumns> sums;
-    for (std::int64_t group = 0; group < groups; group += 8) {
+    std::int64_t group = 0;
+    for (; group + 8 <= groups; group += 8) {
       const std::uint8_t* block = row + group / Format::kGroups * Format::kBytes;
       prefetch_ahead(block, Format::kGroups == 1 ? 8 * Format::kBytes : Format::kBytes);
       if constexpr (Format::kHalves) {
         add_half_groups<Format>(block, group, x, sums);
+      } else if constexpr (Format::kPaired) {
+        add_pairs<Format>(row, group, x, sums);
       } else {
-        const auto count = static_cast<int>(groups - group < 8 ? groups - group : 8);
-        add_groups<Format>(row, group, count, x, sums);
+        add_groups<Format>(row, group, x, sums);
       }
     }
-    for (int c = 0; c < kColumns; ++c) finish(task, r, column + c, sum8(add8(sums.even[c], sums.odd[c])));
+    if constexpr (Format::kGroups == 1) add_rest<Format>(row, group, groups, x, sums);
+    for (int c = 0; c < kColumns; ++c) finish(task, r, column + c, sums.total(c));
   }
 }
 
@@ -148,11 +216,13 @@ inline void float_row_tile(const LinearTask& task, std::int64_t first_row, std::
   for (int c = 0; c < kColumns; ++c) {
     x[c] = reinterpret_cast<const float*>(task.prepared) + (column + c) * float_stride(task.depth);
   }
+  // Of rows that are short, the next tile is wanted: these are being read.
+  const std::int64_t ahead = task.row_bytes < 2 * kPrefetchBytes ? kRows * task.row_bytes : kPrefetchBytes;
   std::int64_t k = 0;
   for (; k + 16 <= task.depth; k += 16) {
     for (int r = 0; r < kRows; ++r) {
       const std::uint8_t* p = row[r] + k * Number::kBytes;
-      if (k % 32 == 0) prefetch_ahead(p, 64);
+      if (k * Number::kBytes % 64 == 0) prefetch_ahead(p, 64, ahead);
       const F8 even = Number::load(p);
       const F8 odd = Number::load(p + 8 * Number::kBytes);
       for (int c = 0; c < kColumns; ++c) {
@@ -170,7 +240,7 @@ inline void float_row_tile(const LinearTask& task, std::int64_t first_row, std::
   }
   for (int r = 0; r < kRows; ++r) {
     for (int c = 0; c < kColumns; ++c) {
-      finish(task, first_row + r, column + c, sum8(add8(sums[r].even[c], sums[r].odd[c])));
+      finish(task, first_row + r, column + c, sums[r].total(c));
     }
   }
 }

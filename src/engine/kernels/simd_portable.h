@@ -10,6 +10,7 @@ namespace pastkv::engine::PASTKV_KERNELS {
 
 inline constexpr int kLanes = 4;                // floats of an F; also the rows of a panel vector
 inline constexpr int kFloatTile = 4;            // columns of the float micro-kernel, two F wide
+inline constexpr int kTileColumns = 2;          // of the micro-kernel for whole numbers, two I wide
 inline constexpr bool kUnsignedWeights = true;  // 8-bit weights enter panels with 128 added (see panel.h)
 
 // F: kLanes floats.
@@ -168,6 +169,9 @@ inline B32 load32(const std::uint8_t* p) {
   __builtin_memcpy(result.byte, p, 32);
   return result;
 }
+inline B32 load_two(const std::uint8_t* first, const std::uint8_t* last) {  // 16 bytes from each
+  return bytes([&](int i) { return i < 16 ? first[i] : last[i - 16]; });
+}
 inline B32 nibbles(const std::uint8_t* p) {  // low nibbles of 16 bytes, then their high nibbles
   return bytes([&](int i) { return i < 16 ? p[i] & 15 : p[i - 16] >> 4; });
 }
@@ -190,11 +194,6 @@ inline B32 spread(std::uint32_t bits, std::uint8_t value) {  // value where bit 
 }
 inline B32 lookup(B32 index, const std::int8_t* table) {
   return bytes([&](int i) { return table[index.byte[i]]; });
-}
-inline B32 from_dwords(const std::uint8_t* p, std::size_t stride) {  // dword i from p + i * stride
-  B32 result;
-  for (int i = 0; i < 8; ++i) __builtin_memcpy(result.byte + 4 * i, p + static_cast<std::size_t>(i) * stride, 4);
-  return result;
 }
 // Eight rows of eight dwords; dword k of row r goes to out + k * stride + 4 * r.
 inline void store_transposed(const B32 (&rows)[8], std::uint8_t* out, std::size_t stride) {
@@ -246,13 +245,33 @@ inline F8 load8_f16(const std::uint8_t* p) {
 inline F8 load8_bf16(const std::uint8_t* p) {
   return lanes8([&](int i) { return __builtin_bit_cast(float, static_cast<std::uint32_t>(load16(p + 2 * i)) << 16); });
 }
-inline F8 load8_u8(const std::uint8_t* p) {
-  return lanes8([&](int i) { return static_cast<float>(p[i]); });
+// A form of eight floats that gives each of them in all lanes.
+using Spread8 = F8;
+inline Spread8 spread8(F8 a) {
+  return a;
 }
-// f16 numbers that lie `stride` bytes apart; 0 from `count` on.
-inline F8 gather_f16(const std::uint8_t* p, std::size_t stride, int count) {
-  return lanes8(
-      [&](int i) { return i < count ? half_to_float(load16(p + static_cast<std::size_t>(i) * stride)) : 0.0F; });
+template <int kIndex>
+inline F8 lane_of(const Spread8& a) {
+  return set8(a.lane[kIndex]);
+}
+template <int kIndex>
+inline F8 lane_of_each_half(F8 a) {
+  return lanes8([&](int i) { return a.lane[i / 4 * 4 + kIndex]; });
+}
+inline F8 bytes_to_float8(std::uint64_t signed_bytes) {
+  return lanes8([&](int i) { return static_cast<float>(static_cast<std::int8_t>(signed_bytes >> (8 * i))); });
+}
+inline float half(const std::uint8_t* p) {
+  return half_to_float(load16(p));
+}
+// Eight f16 numbers that lie `stride` bytes apart; where there are but `count`, the last one again.
+template <typename Order>
+inline F8 gather_f16(const std::uint8_t* p, std::size_t stride, int count, Order) {
+  const auto last = static_cast<std::size_t>(count - 1);
+  return lanes8([&](int i) {
+    const std::size_t index = Order::at(static_cast<std::size_t>(i));
+    return half(p + (index < last ? index : last) * stride);
+  });
 }
 inline B32 as_bytes(F8 a) {
   return __builtin_bit_cast(B32, a);
@@ -272,14 +291,22 @@ inline I8 dot32(B32 w, B32 x) {
     return static_cast<float>(total);
   });
 }
+// The same of two pairs added up: each half of the lanes has the sum of its half of w0 x0 and its half of w1 x1.
+template <int kBits>
+inline I8 dot_pair(B32 w0, B32 x0, B32 w1, B32 x1) {
+  return add8(dot32<kBits>(w0, x0), dot32<kBits>(w1, x1));
+}
 // Whole-number scales of 16 groups of 16.
 struct S16 {
   std::int16_t scale[16];
 };
-inline S16 load_scales(const std::int16_t* p) {
+inline S16 load_scales(const std::uint64_t (&signed_bytes)[2]) {
   S16 result;
-  __builtin_memcpy(&result, p, sizeof(result));
+  for (int i = 0; i < 16; ++i) result.scale[i] = static_cast<std::int8_t>(signed_bytes[i / 8] >> (8 * (i % 8)));
   return result;
+}
+inline void store_scales(std::int16_t* p, const S16& scales) {
+  __builtin_memcpy(p, scales.scale, sizeof(scales.scale));
 }
 template <int kGroup>  // of 32; its halves have scales 2 * kGroup and 2 * kGroup + 1
 inline I8 dot32_scaled(B32 w, B32 x, const S16& scales) {
@@ -328,6 +355,7 @@ template <int kBits>
 inline P products(W w, X x) {
   return products<kBits>(w, x, P{});
 }
+template <int>
 inline I widen(P p) {
   return p;
 }

@@ -162,6 +162,17 @@ TEST_P(AttentionTest, SeesTheWindowOnly) {
   }
 }
 
+TEST_P(AttentionTest, TakesAnyNumberOfHeads) {
+  for (const DType type : {DType::f16, DType::q8_0}) {
+    for (const std::int64_t heads : {1, 2, 4, 5, 7}) {
+      for (const std::int64_t rows : {1, 3}) {
+        ASSERT_NO_FATAL_FAILURE(expect_right(
+            {.cache_type = type, .heads = heads, .rows = rows, .query_position = 140, .window = 100, .softcap = 20}));
+      }
+    }
+  }
+}
+
 TEST_P(AttentionTest, CapsScores) {
   for (const float softcap : {0.5F, 5.0F, 50.0F}) {
     for (const std::int64_t rows : {1, 9}) {
