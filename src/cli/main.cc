@@ -1,0 +1,76 @@
+// The program: reads the command line, runs one command, and turns every failure into one line and an exit code:
+// 0 done, 1 the work failed, 2 the command line was wrong, 130 interrupted.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <new>
+
+#include "base/error.h"
+#include "base/version.h"
+#include "cli/command.h"
+#include "cli/terminal.h"
+
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kUsage = 2;
+
+int fail(const char* reason) {
+  std::fflush(stdout);
+  fmt::print(stderr, "error: {}\n", reason);
+  return kFailed;
+}
+
+int usage(const CLI::App& program, const std::string& reason) {
+  const auto chosen = program.get_subcommands();
+  const std::string command = chosen.empty() ? "pastkv" : "pastkv " + chosen.front()->get_name();
+  // CLI11's reasons may be several lines.
+  const std::string line = reason.substr(0, reason.find('\n'));
+  fmt::print(stderr, "{}: {}; see {} --help\n", command, line, command);
+  return kUsage;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace pastkv;
+  cli::handle_interrupts();
+  CLI::App program("Reads, runs and measures language models, with their KV cache.", "pastkv");
+  program.set_version_flag("--version", std::string("pastkv ") + std::string(version()));
+  program.require_subcommand(1);
+  program.get_formatter()->column_width(36);
+  cli::add_inspect(program);
+  cli::add_run(program);
+  cli::add_chat(program);
+  cli::add_tokenize(program);
+  cli::add_bench(program);
+  cli::add_eval(program);
+  program.footer(
+      "MODEL is a Hugging Face folder or a .gguf file. Start with:\n"
+      "  pastkv inspect model.gguf\n"
+      "  pastkv run model.gguf --chat -p 'What is the capital of France?'\n"
+      "  pastkv bench model.gguf\n"
+      "pastkv COMMAND --help shows the options of a command.");
+  try {
+    program.parse(argc, argv);
+    if (std::fflush(stdout) != 0) return fail("standard output cannot be written");
+    return 0;
+  } catch (const CLI::Success& success) {  // --help, --version
+    return program.exit(success);
+  } catch (const CLI::ParseError& error) {
+    return usage(program, error.what());
+  } catch (const cli::UsageError& error) {
+    return usage(program, error.what());
+  } catch (const cli::AlreadyReported&) {
+    std::fflush(stdout);
+    return kFailed;
+  } catch (const Error& error) {
+    return fail(error.what());
+  } catch (const std::bad_alloc&) {
+    return fail("there is not enough memory; a smaller --context or a smaller model needs less");
+  } catch (const std::exception& error) {
+    return fail(error.what());
+  }
+}

@@ -1,0 +1,161 @@
+#include "cli/options.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <random>
+#include <sstream>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/thread_pool.h"
+#include "cli/command.h"
+#include "engine/model_text.h"
+
+namespace pastkv::cli {
+
+void add_model(CLI::App& command, std::filesystem::path& model) {
+  command.add_option("-m,--model,MODEL", model, "a Hugging Face folder or a .gguf file")->required();
+}
+
+void add_engine_flags(CLI::App& command, EngineFlags& flags) {
+  command.add_option("-t,--threads", flags.threads, "threads (default: the physical cores allowed to the process)")
+      ->check(CLI::Range(1, 4096));
+  command.add_option("--cache-type", flags.cache_type, "number type of the cache: f32, f16, bf16, q8_0")
+      ->check(CLI::IsMember({"f32", "f16", "bf16", "q8_0"}))
+      ->capture_default_str();
+  command.add_option("--prefill-chunk", flags.chunk, "most prompt tokens computed at once")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
+      ->capture_default_str();
+}
+
+void add_context(CLI::App& command, std::int64_t& context, const std::string& unless_given) {
+  command.add_option("-c,--context,--ctx-size", context, "tokens that the cache holds (default: " + unless_given + ")")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+}
+
+void add_sampler_flags(CLI::App& command, SamplerFlags& flags) {
+  const auto group = "Sampling";
+  engine::SamplerOptions& options = flags.options;
+  command.add_option("--temp,--temperature", options.temperature, "0: always the likeliest token")
+      ->capture_default_str()
+      ->group(group);
+  command.add_option("--top-k", options.top_k, "only the k likeliest tokens (0: off)")
+      ->capture_default_str()
+      ->group(group);
+  command.add_option("--top-p", options.top_p, "only the fewest tokens whose probabilities sum to p (1: off)")
+      ->capture_default_str()
+      ->group(group);
+  command.add_option("--min-p", options.min_p, "only tokens at least p times as likely as the likeliest (0: off)")
+      ->capture_default_str()
+      ->group(group);
+  command
+      .add_option("--repeat-penalty,--repetition-penalty", options.repetition_penalty,
+                  "makes tokens of prompt and answer less likely (1: off)")
+      ->capture_default_str()
+      ->group(group);
+  command.add_option("-s,--seed", flags.seed, "the same seed gives the same answer (default: random)")->group(group);
+}
+
+void add_quiet(CLI::App& command, bool& quiet) {
+  command.add_flag("-q,--quiet", quiet, "no progress and no warnings on standard error");
+}
+
+void add_json(CLI::App& command, bool& json) {
+  command.add_flag("--json", json, "print one JSON object instead");
+}
+
+void set_examples(CLI::App& command, const std::string& examples) {
+  command.footer("Examples:\n" + examples);
+}
+
+engine::SamplerOptions sampler_options(const SamplerFlags& flags) {
+  engine::SamplerOptions options = flags.options;
+  try {
+    engine::check(options);
+  } catch (const Error& error) {
+    throw UsageError(error.what());
+  }
+  if (flags.seed) {
+    options.seed = *flags.seed;
+  } else if (options.temperature > 0) {
+    options.seed = std::random_device{}();
+  }
+  return options;
+}
+
+tensor::DType cache_type(const EngineFlags& flags) {
+  return tensor::dtype_from_name(flags.cache_type).value_or(tensor::DType::f16);
+}
+
+std::vector<std::int32_t> parse_ids(const std::string& text) {
+  std::vector<std::int32_t> ids;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at != end) {
+    if (std::strchr(" ,[]\t\r\n", *at) != nullptr) {
+      ++at;
+      continue;
+    }
+    std::int32_t id = -1;
+    const auto [next, error] = std::from_chars(at, end, id);
+    if (error != std::errc() || id < 0) {
+      const std::string word(at, std::find_if(at, end, [](char c) { return c == ',' || c == ' '; }));
+      throw UsageError("'" + word + "' is no token id; give numbers like 1,2,3");
+    }
+    ids.push_back(id);
+    at = next;
+  }
+  return ids;
+}
+
+std::string read_text(const std::filesystem::path& path) {
+  std::ostringstream text;
+  if (path == "-") {
+    text << std::cin.rdbuf();
+    return text.str();
+  }
+  std::error_code code;
+  if (std::filesystem::is_directory(path, code)) {
+    throw Error({.file = path.string(), .place = {}, .reason = "is a folder", .remedy = "give a text file"});
+  }
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    throw Error({.file = path.string(), .place = {}, .reason = std::strerror(errno), .remedy = {}});
+  }
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::unique_ptr<LoadedModel> load(const std::filesystem::path& path, const EngineFlags& flags, bool quiet) {
+  warn_about_threads(flags.threads, quiet);
+  const auto begin = std::chrono::steady_clock::now();
+  auto loaded = std::make_unique<LoadedModel>();
+  loaded->model = models::open_model(path);
+  for (const std::string& warning : loaded->model.warnings) warn(warning, quiet);
+  loaded->tokenizer = engine::tokenizer_of(loaded->model);
+  loaded->engine = std::make_unique<engine::Engine>(loaded->model, engine::EngineOptions{.threads = flags.threads});
+  loaded->load_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  return loaded;
+}
+
+void warn(std::string_view text, bool quiet) {
+  if (!quiet) fmt::print(stderr, "warning: {}\n", text);
+}
+
+void warn_about_threads(int threads, bool quiet) {
+  const int allowed = allowed_processors();
+  if (threads > allowed) {
+    warn(fmt::format("{} threads were asked for, and this process may use {} processor{}", threads, allowed,
+                     allowed == 1 ? "" : "s"),
+         quiet);
+  }
+}
+
+}  // namespace pastkv::cli
