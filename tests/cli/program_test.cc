@@ -261,7 +261,7 @@ TEST(Eval, MeasuresThePerplexityOfAText) {
   const json one_by_one = parsed(pastkv({"eval", chatty(), "--text", file.string(), "--context", "32", "--chunks", "3",
                                          "--prefill-chunk", "1", "--cache-type", "f32", "--json"}));
   EXPECT_NEAR(one_by_one["perplexity"].get<double>(), out["perplexity"].get<double>(), 0.05);
-  expect_failure(pastkv({"eval", chatty(), "--text", file.string(), "--context", "100000"}), 1,
+  expect_failure(pastkv({"eval", chatty(), "--text", file.string(), "--context", "100000", "--quiet"}), 1,
                  "one chunk takes 100000");
 }
 
@@ -298,8 +298,8 @@ TEST(Bench, PrintsATableThatFitsATerminal) {
 }
 
 TEST(Bench, OneModelThatFailsDoesNotStopTheOthers) {
-  const Outcome outcome = pastkv({"bench", "missing.gguf", bare(), "--prompt-tokens", "8", "--generate-tokens", "0",
-                                  "--repeat", "1", "--threads", "1"});
+  const Outcome outcome = pastkv({"bench", "--quiet", "missing.gguf", bare(), "--prompt-tokens", "8",
+                                  "--generate-tokens", "0", "--repeat", "1", "--threads", "1"});
   expect_failure(outcome, 1, "missing.gguf");
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("llama_prefill"), Not(HasSubstr("llama_generation"))));
 }
