@@ -22,10 +22,10 @@ inline void finish(const LinearTask& task, std::int64_t row, std::int64_t column
 // How far ahead of the weights in use the next ones are asked for: the processor's own prefetch stops at a page's end.
 inline constexpr std::int64_t kPrefetchBytes = 1024;
 
-inline void prefetch_ahead(const std::uint8_t* p, int bytes, std::int64_t distance = kPrefetchBytes) {
+inline void prefetch_ahead(const std::uint8_t* p, int bytes) {
   for (int i = 0; i < bytes; i += 64) {  // an address beyond the weights does no harm, but is no pointer
-    prefetch(
-        reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(p) + static_cast<std::uintptr_t>(distance + i)));
+    prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(p) +
+                                           static_cast<std::uintptr_t>(kPrefetchBytes + i)));
   }
 }
 
@@ -205,52 +205,34 @@ inline F8 load_partial(const std::uint8_t* p, std::int64_t count) {  // zeros fr
   return Number::load(padded);
 }
 
-template <typename Number, int kRows, int kColumns>
-inline void float_row_tile(const LinearTask& task, std::int64_t first_row, std::int64_t column) {
-  const std::uint8_t* row[kRows];
-  RowSums<kColumns> sums[kRows];
+// One row at a time: a single stream of weights, which the processor's own prefetch follows best.
+template <typename Number, int kColumns>
+void float_rows(const LinearTask& task, std::int64_t row_begin, std::int64_t row_end, std::int64_t column) {
   const float* x[kColumns];
-  for (int r = 0; r < kRows; ++r) {
-    row[r] = reinterpret_cast<const std::uint8_t*>(task.weights) + (first_row + r) * task.row_bytes;
-  }
   for (int c = 0; c < kColumns; ++c) {
     x[c] = reinterpret_cast<const float*>(task.prepared) + (column + c) * float_stride(task.depth);
   }
-  // Of rows that are short, the next tile is wanted: these are being read.
-  const std::int64_t ahead = task.row_bytes < 2 * kPrefetchBytes ? kRows * task.row_bytes : kPrefetchBytes;
-  std::int64_t k = 0;
-  for (; k + 16 <= task.depth; k += 16) {
-    for (int r = 0; r < kRows; ++r) {
-      const std::uint8_t* p = row[r] + k * Number::kBytes;
-      if (k * Number::kBytes % 64 == 0) prefetch_ahead(p, 64, ahead);
+  for (std::int64_t r = row_begin; r < row_end; ++r) {
+    const auto* row = reinterpret_cast<const std::uint8_t*>(task.weights) + r * task.row_bytes;
+    RowSums<kColumns> sums;
+    std::int64_t k = 0;
+    for (; k + 16 <= task.depth; k += 16) {
+      const std::uint8_t* p = row + k * Number::kBytes;
+      if (k * Number::kBytes % 64 == 0) prefetch_ahead(p, 64);
       const F8 even = Number::load(p);
       const F8 odd = Number::load(p + 8 * Number::kBytes);
       for (int c = 0; c < kColumns; ++c) {
-        sums[r].even[c] = fma8(even, load8(x[c] + k), sums[r].even[c]);
-        sums[r].odd[c] = fma8(odd, load8(x[c] + k + 8), sums[r].odd[c]);
+        sums.even[c] = fma8(even, load8(x[c] + k), sums.even[c]);
+        sums.odd[c] = fma8(odd, load8(x[c] + k + 8), sums.odd[c]);
       }
     }
-  }
-  for (; k < task.depth; k += 8) {
-    for (int r = 0; r < kRows; ++r) {
+    for (; k < task.depth; k += 8) {
       const std::int64_t left = task.depth - k < 8 ? task.depth - k : 8;
-      const F8 w = load_partial<Number>(row[r] + k * Number::kBytes, left);
-      for (int c = 0; c < kColumns; ++c) sums[r].even[c] = fma8(w, load8(x[c] + k), sums[r].even[c]);
+      const F8 w = load_partial<Number>(row + k * Number::kBytes, left);
+      for (int c = 0; c < kColumns; ++c) sums.even[c] = fma8(w, load8(x[c] + k), sums.even[c]);
     }
+    for (int c = 0; c < kColumns; ++c) finish(task, r, column + c, sums.total(c));
   }
-  for (int r = 0; r < kRows; ++r) {
-    for (int c = 0; c < kColumns; ++c) {
-      finish(task, first_row + r, column + c, sums[r].total(c));
-    }
-  }
-}
-
-template <typename Number, int kColumns>
-void float_rows(const LinearTask& task, std::int64_t row_begin, std::int64_t row_end, std::int64_t column) {
-  constexpr int kRows = kColumns == 1 ? 4 : 2;
-  std::int64_t r = row_begin;
-  for (; r + kRows <= row_end; r += kRows) float_row_tile<Number, kRows, kColumns>(task, r, column);
-  for (; r < row_end; ++r) float_row_tile<Number, 1, kColumns>(task, r, column);
 }
 
 }  // namespace pastkv::engine::PASTKV_KERNELS
