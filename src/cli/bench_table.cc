@@ -39,7 +39,6 @@ std::vector<std::string> row(const Json& result) {
           rate_text(rate["median"]),
           fmt::format("{} to {}", rate_text(rate["ci95"][0]), rate_text(rate["ci95"][1])),
           milliseconds_text(latency["median"]),
-          milliseconds_text(latency["p99"]),
           milliseconds_text(result["metrics"]["cold_ms"]),
           megabytes(result["peak_rss_bytes"]),
           megabytes(result["state_bytes"]),
@@ -48,8 +47,8 @@ std::vector<std::string> row(const Json& result) {
 
 std::string host_text(const Json& report) {
   const Json& host = report["host"];
-  std::string out = fmt::format("{}, {} of {} processors allowed, {}, {}\n", host["processor"].get<std::string>(),
-                                host["allowed"].get<int>(), host["cores"].get<int>(),
+  std::string out = fmt::format("{}, {} cores, {} processors allowed, {}, {}\n", host["processor"].get<std::string>(),
+                                host["cores"].get<int>(), host["allowed"].get<int>(),
                                 bytes_text(host["memory_bytes"].get<double>()), host["os"].get<std::string>());
   if (!report["results"].empty()) {
     const Json& first = report["results"][0];
@@ -76,7 +75,6 @@ std::string bench_table(const Json& report) {
                {"tok/s", Align::right},
                {"95 % interval", Align::right},
                {"latency", Align::right},
-               {"p99", Align::right},
                {"cold", Align::right},
                {"peak MB", Align::right},
                {"state MB", Align::right},

@@ -55,7 +55,7 @@ int main(int argc, char** argv) {
       "pastkv COMMAND --help shows the options of a command.");
   try {
     program.parse(argc, argv);
-    if (std::fflush(stdout) != 0) return fail("standard output cannot be written");
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) return fail("standard output cannot be written");
     return 0;
   } catch (const CLI::Success& success) {  // --help, --version
     return program.exit(success);

@@ -75,16 +75,18 @@ constexpr const char* kTemplate =
 
 }  // namespace
 
-Outcome pastkv(const std::vector<std::string>& arguments, const std::string& input) {
+Outcome pastkv(const std::vector<std::string>& arguments, const std::string& input,
+               const std::filesystem::path& output) {
   const std::filesystem::path in = scratch() / "stdin";
-  const std::filesystem::path out = scratch() / "stdout";
+  const std::filesystem::path out = output.empty() ? scratch() / "stdout" : output;
   const std::filesystem::path err = scratch() / "stderr";
   write(in, input);
   std::string command = quoted(PASTKV_PROGRAM);
   for (const std::string& argument : arguments) command += " " + quoted(argument);
   command += " <" + quoted(in.string()) + " >" + quoted(out.string()) + " 2>" + quoted(err.string());
   const int status = std::system(command.c_str());
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), contents(out), contents(err)};
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
+          output.empty() ? contents(out) : std::string(), contents(err)};
 }
 
 std::filesystem::path scratch() {

@@ -13,8 +13,9 @@ struct Outcome {
   std::string err;
 };
 
-// `input` is its standard input; neither stream is a terminal.
-Outcome pastkv(const std::vector<std::string>& arguments, const std::string& input = {});
+// `input` is its standard input; no stream is a terminal. With `output`, its standard output goes to that file instead.
+Outcome pastkv(const std::vector<std::string>& arguments, const std::string& input = {},
+               const std::filesystem::path& output = {});
 
 // A folder of its own for each test program, emptied at the first call.
 std::filesystem::path scratch();

@@ -66,6 +66,12 @@ TEST(Program, MistakesInTheCommandLineAreExitTwo) {
   expect_failure(pastkv({"bench", bare(), "--repeat", "0"}), 2, "--repeat");
 }
 
+TEST(Program, OutputThatCannotBeWrittenIsAFailure) {
+  for (const char* more : {"--quiet", "--json"}) {
+    expect_failure(pastkv({"run", bare(), "--ids", "1", "-n", "2", more}, {}, "/dev/full"), 1, "");
+  }
+}
+
 TEST(Program, AModelThatIsNotThereIsNamed) {
   for (const char* command : {"inspect", "chat", "tokenize"}) {
     expect_failure(pastkv({command, "missing.gguf"}), 1, "missing.gguf");
