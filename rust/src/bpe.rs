@@ -12,13 +12,18 @@ use ahash::{AHashMap, RandomState};
 use hashbrown::HashTable;
 use tokenizers::{AddedToken, Model, Result, Token, Trainer};
 
-const HOLE: (u32, u32) = (u32::MAX, 0);
+/// A token's id and where its text lies: beside each other, since a look-up waits for memory and little else.
+#[derive(Clone, Copy)]
+struct Entry {
+    id: u32,
+    span: (u32, u32),
+}
 
 /// Token texts by id and ids by text.
 pub struct Vocabulary {
     text: String,
     spans: Vec<(u32, u32)>, // start and length in `text`
-    ids: HashTable<u32>,
+    ids: HashTable<Entry>,
     hasher: RandomState,
     longest: usize,
 }
@@ -49,14 +54,14 @@ impl Vocabulary {
         self.text.push_str(token);
         self.spans.push(span);
         self.longest = self.longest.max(token.len());
-        let (text, spans, hasher) = (&self.text, &self.spans, &self.hasher);
+        let (text, hasher) = (&self.text, &self.hasher);
         self.ids
             .entry(
                 hasher.hash_one(token),
-                |&other| slice(text, spans[other as usize]) == token,
-                |&other| hasher.hash_one(slice(text, spans[other as usize])),
+                |other| slice(text, other.span) == token,
+                |other| hasher.hash_one(slice(text, other.span)),
             )
-            .or_insert(id);
+            .or_insert(Entry { id, span });
     }
 
     pub fn len(&self) -> usize {
@@ -67,12 +72,13 @@ impl Vocabulary {
         if token.len() > self.longest {
             return None;
         }
-        self.ids.find(self.hasher.hash_one(token), |&id| slice(&self.text, self.spans[id as usize]) == token).copied()
+        let found = self.ids.find(self.hasher.hash_one(token), |entry| slice(&self.text, entry.span) == token);
+        found.map(|entry| entry.id)
     }
 
     pub fn token(&self, id: u32) -> Option<&str> {
         let span = *self.spans.get(id as usize)?;
-        (span != HOLE).then(|| slice(&self.text, span))
+        Some(slice(&self.text, span))
     }
 }
 
@@ -142,6 +148,7 @@ impl Bpe {
     /// `merges`: "left right" each, in order of rank; the space is the first one after the first byte.
     pub fn merges<'a>(vocabulary: &Vocabulary, merges: impl ExactSizeIterator<Item = &'a str>) -> Result<Order> {
         let mut table = AHashMap::with_capacity(merges.len());
+        let mut joined = String::new();
         for (rank, merge) in merges.enumerate() {
             let bytes = merge.as_bytes();
             let split = bytes
@@ -156,7 +163,8 @@ impl Bpe {
                     format!("merge {rank} ({merge:?}) needs the token {token:?}, which the vocabulary lacks")
                 })
             };
-            let joined = [left, right].concat();
+            joined.clear();
+            joined.extend([left, right]);
             table.insert((find(left)?, find(right)?), (rank as u32, find(&joined)?));
         }
         Ok(Order::Merges(table))

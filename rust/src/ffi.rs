@@ -3,8 +3,9 @@
 use std::any::Any;
 use std::fmt::Display;
 use std::os::raw::c_int;
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::panic::{catch_unwind, set_hook, AssertUnwindSafe};
 use std::slice;
+use std::sync::Once;
 
 use crate::template::{self, RenderError};
 use crate::tokenizer::{Arrays, Matching, Tokenizer};
@@ -78,8 +79,10 @@ fn panic_text(panic: Box<dyn Any + Send>) -> String {
     format!("internal error: {}", text.unwrap_or_default())
 }
 
-/// Runs `work`; its error or panic goes to `error`. Panics print nothing.
+/// Runs `work`; its error or panic goes to `error`, and nothing is printed.
 unsafe fn guarded<E: Into<Failure>>(error: *mut OwnedString, work: impl FnOnce() -> Result<(), E>) -> c_int {
+    static QUIET: Once = Once::new();
+    QUIET.call_once(|| set_hook(Box::new(|_| ())));
     let failure = match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(())) => return 0,
         Ok(Err(failure)) => failure.into(),

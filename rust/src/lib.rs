@@ -2,5 +2,6 @@
 
 pub mod bpe;
 mod ffi;
+mod normalizer;
 pub mod template;
 pub mod tokenizer;

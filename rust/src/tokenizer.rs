@@ -13,11 +13,12 @@ use tokenizers::models::wordpiece::WordPiece;
 use tokenizers::models::ModelWrapper;
 use tokenizers::tokenizer::pre_tokenizer::OffsetType;
 use tokenizers::{
-    AddedToken, AddedVocabulary, DecoderWrapper, Model, NormalizerWrapper, PostProcessorWrapper, PreTokenizer,
-    PreTokenizerWrapper, Result, Token, TokenizerBuilder, TokenizerImpl,
+    AddedToken, AddedVocabulary, DecoderWrapper, Model, PostProcessorWrapper, PreTokenizer, PreTokenizerWrapper,
+    Result, Token, TokenizerBuilder, TokenizerImpl,
 };
 
 use crate::bpe::{Bpe, NoTrainer, Options, Vocabulary};
+use crate::normalizer::CheckedNormalizer;
 
 /// The crate's own models, or ours for vocabularies that come as arrays.
 pub enum AnyModel {
@@ -77,7 +78,7 @@ impl Model for AnyModel {
     }
 }
 
-type Inner = TokenizerImpl<AnyModel, NormalizerWrapper, PreTokenizerWrapper, PostProcessorWrapper, DecoderWrapper>;
+type Inner = TokenizerImpl<AnyModel, CheckedNormalizer, PreTokenizerWrapper, PostProcessorWrapper, DecoderWrapper>;
 
 pub struct Tokenizer {
     inner: Inner,
@@ -109,7 +110,7 @@ pub struct Arrays<'a> {
 #[derive(Deserialize)]
 pub struct Parts {
     model: ModelParts,
-    normalizer: Option<NormalizerWrapper>,
+    normalizer: Option<CheckedNormalizer>,
     pre_tokenizer: Option<PreTokenizerWrapper>,
     post_processor: Option<PostProcessorWrapper>,
     decoder: Option<DecoderWrapper>,

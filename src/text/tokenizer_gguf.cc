@@ -312,7 +312,8 @@ Tokenizer Tokenizer::from_gguf(const formats::GgufFile& file) {
   if (const auto whole = file.find_string("tokenizer.huggingface.json")) {
     parts = std::make_unique<Parts>(tokenizer_from_json(*whole, origin), origin);
   } else {
-    const std::string parts_json = vocabulary.parts.dump();
+    // A token that is not UTF-8 is named by the Rust side; here it must only not throw.
+    const std::string parts_json = vocabulary.parts.dump(-1, ' ', false, json::error_handler_t::replace);
     const PastkvVocabulary raw{.tokens = vocabulary.tokens.data(),
                                .flags = vocabulary.flags.data(),
                                .scores = vocabulary.scores.empty() ? nullptr : vocabulary.scores.data(),

@@ -83,7 +83,8 @@ TEST(GgufTokenizer, HostileMetadataIsRefusedInOneLine) {
       {"tokenizer.ggml.scores", std::string("x"), "tokenizer.ggml.scores"},
       {"tokenizer.ggml.token_type", std::vector<std::int64_t>{1}, "has 1 elements"},
       {"tokenizer.ggml.tokens", Strings{}, "tokenizer.ggml.tokens"},
-      {"tokenizer.ggml.tokens", Strings{"\xFF"}, "tokenizer.ggml", false},
+      {"tokenizer.ggml.tokens", Strings{"\xFF", "s", "/s", "_", "a", "b", "ab", "_ab", "x"}, "token 0 is not UTF-8"},
+      {"tokenizer.ggml.merges", Strings{"a \xFF"}, "merge 0 is not UTF-8", false},
       {"tokenizer.ggml.bos_token_id", std::uint64_t{9}, "is 9, but the vocabulary has 9 tokens"},
       {"tokenizer.ggml.bos_token_id", std::int64_t{-1}, "tokenizer.ggml.bos_token_id"},
       {"tokenizer.ggml.eos_token_id", std::uint64_t{1} << 63, "tokenizer.ggml.eos_token_id"},
@@ -98,6 +99,14 @@ TEST(GgufTokenizer, HostileMetadataIsRefusedInOneLine) {
     EXPECT_NE(error.find("model.gguf"), std::string::npos) << error;
     EXPECT_NE(error.find(c.said), std::string::npos) << c.key << ": " << error;
   }
+}
+
+TEST(GgufTokenizer, ACharacterMapCannotAskForMemory) {
+  formats::GgufFile file = scored();
+  file.metadata["tokenizer.ggml.model"] = std::string("t5");
+  file.metadata["tokenizer.ggml.precompiled_charsmap"] = std::vector<std::int64_t>{255, 255, 255, 127, 0, 0};
+  const std::string error = error_of([&] { Tokenizer::from_gguf(file); });
+  EXPECT_NE(error.find("2147483647 bytes"), std::string::npos) << error;
 }
 
 TEST(GgufTokenizer, OddScoresAndRepeatedTokensDoNoHarm) {

@@ -247,8 +247,10 @@ TEST(CleanUp, IsAChoiceOfTheFile) {
 }
 
 TEST(DamagedFile, IsRefusedWithItsName) {
-  for (const json& damaged : {json("text"), json::object(), tokenizer_json({{"type", "BPE"}}),
-                              tokenizer_json(bpe({"a"}, {"a b"})), tokenizer_json({{"type", "Other"}})}) {
+  for (const json& damaged :
+       {json("text"), json::object(), tokenizer_json({{"type", "BPE"}}),
+        tokenizer_json(bpe({"a"}), {{"normalizer", {{"type", "Precompiled"}, {"precompiled_charsmap", "////fwAA"}}}}),
+        tokenizer_json(bpe({"a"}, {"a b"})), tokenizer_json({{"type", "Other"}})}) {
     const std::string error = error_of([&] { tokenizer_of(damaged); });
     EXPECT_NE(error.find("tokenizer.json"), std::string::npos) << error;
   }
