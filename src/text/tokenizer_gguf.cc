@@ -136,8 +136,26 @@ void strip_after_specials(const Metadata& data, Vocabulary& vocabulary) {
   }
 }
 
+// Converters change user-defined tokens: they write their spaces as a text has them, and a score of their own.
+// SentencePiece has U+2581 for each space and the score 0, and merges can make such a token too.
+void restore_user_defined(const Metadata& data, Vocabulary& vocabulary) {
+  std::vector<std::size_t> spaced;
+  for (std::size_t id = 0; id < data.tokens.size(); ++id) {
+    if (vocabulary.flags[id] != PASTKV_TOKEN_ADDED) continue;
+    vocabulary.scores[id] = 0;
+    if (data.tokens[id].find(' ') != std::string_view::npos) spaced.push_back(id);
+  }
+  vocabulary.changed.reserve(spaced.size());
+  for (const std::size_t id : spaced) {
+    std::string& token = vocabulary.changed.emplace_back();
+    for (const char byte : data.tokens[id]) token += byte == ' ' ? std::string(kSpace) : std::string(1, byte);
+    vocabulary.tokens[id] = view_of(token);
+  }
+}
+
 void read_scored_bpe(const Metadata& data, Vocabulary& vocabulary) {
   read_scores(data, vocabulary);
+  restore_user_defined(data, vocabulary);
   const bool space_prefix = data.file.find_bool(key("add_space_prefix")).value_or(true);
   json normalizers = json::array();
   if (space_prefix) normalizers.push_back({{"type", "Prepend"}, {"prepend", kSpace}});

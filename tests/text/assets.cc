@@ -1,7 +1,10 @@
 #include "assets.h"
 
+#include <gmock/gmock.h>
+
 #include <cstdlib>
 #include <fstream>
+#include <random>
 #include <sstream>
 
 #include "base/error.h"
@@ -20,10 +23,10 @@ std::string read_text(const std::filesystem::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-std::vector<Vector> read_vectors(const std::filesystem::path& vocabulary) {
+std::vector<Vector> read_vectors(const std::filesystem::path& file) {
   constexpr std::string_view kBetween = "\n__ggml_vocab_test__\n";
-  const std::string texts = read_text(vocabulary.string() + ".inp");
-  std::istringstream lines(read_text(vocabulary.string() + ".out"));
+  const std::string texts = read_text(file.string() + ".inp");
+  std::istringstream lines(read_text(file.string() + ".out"));
   std::vector<Vector> vectors;
   std::string line;
   for (std::size_t at = 0; at <= texts.size() && std::getline(lines, line);) {
@@ -36,6 +39,47 @@ std::vector<Vector> read_vectors(const std::filesystem::path& vocabulary) {
     at = end + kBetween.size();
   }
   return vectors;
+}
+
+std::filesystem::path vocabulary(const std::string& name) {
+  return assets_folder() / "llama.cpp" / "models" / ("ggml-vocab-" + name + ".gguf");
+}
+
+namespace {
+
+// Texts that meet every part of a pre-tokenizer, and random strings of characters that matter to one.
+std::vector<std::string> texts() {
+  std::vector<std::string> all;
+  for (const Vector& vector : read_vectors(vocabulary("llama-bpe"))) all.push_back(vector.text);
+  const std::vector<std::string> pieces = {
+      " ",         "  ",  "\n",     "\r\n", "\t", "a", "B",   "the",  " The",
+      "'s",        "'LL", "9",      "123",  ".",  ",", "!?",  "_",    "é",
+      "e\xCC\x81", "ß",   "你好",   "の",   "한", "ا", "٣",   "😸",   "👨‍👩‍👧",
+      "\u00a0",    "▁",   "<",      "|",    ">",  "/", "ing", "tion", "http",
+      "ſ",         "İ",   "\u200b", "\x01"};
+  std::mt19937 random(7);
+  for (int i = 0; i < 2000; ++i) {
+    std::string text;
+    for (std::size_t n = random() % 24; n > 0; --n) text += pieces[random() % pieces.size()];
+    all.push_back(std::move(text));
+  }
+  return all;
+}
+
+}  // namespace
+
+void expect_equal(const Tokenizer& rebuilt, const Tokenizer& reference) {
+  int differ = 0;
+  for (const std::string& text : texts()) {
+    const auto ids = rebuilt.encode(text, false);
+    const auto wanted = reference.encode(text, false);
+    if (ids != wanted && ++differ <= 5) {
+      ADD_FAILURE() << testing::PrintToString(text) << "\n ids    " << testing::PrintToString(ids) << "\n wanted "
+                    << testing::PrintToString(wanted);
+    }
+    EXPECT_EQ(rebuilt.decode(ids, false), reference.decode(wanted, false)) << text;
+  }
+  EXPECT_EQ(differ, 0);
 }
 
 }  // namespace pastkv::text

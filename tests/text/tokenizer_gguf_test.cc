@@ -50,6 +50,21 @@ TEST(GgufTokenizer, MergesByScore) {
   EXPECT_EQ(Tokenizer::from_gguf(silent).encode("ab", true), (Ids{6, 2}));
 }
 
+// Converters write a user-defined run of spaces with real spaces and a low score; the model's own tokenizer.json has it
+// as the first of merges.
+TEST(GgufTokenizer, RunsOfSpacesMergeFirst) {
+  formats::GgufFile file = metadata("llama", {"<unk>", "▁", "a", "▁a", "  "});
+  file.metadata["tokenizer.ggml.scores"] = std::vector<double>{0, -4, -5, -1, -1000};
+  file.metadata["tokenizer.ggml.token_type"] = std::vector<std::int64_t>{2, 1, 1, 1, 4};
+  file.metadata["tokenizer.ggml.add_space_prefix"] = false;
+  const Tokenizer tokenizer = Tokenizer::from_gguf(file);
+  EXPECT_EQ(tokenizer.encode(" a", false), (Ids{3}));
+  EXPECT_EQ(tokenizer.encode("  a", false), (Ids{4, 2}));
+  EXPECT_EQ(tokenizer.encode("   a", false), (Ids{4, 3}));
+  EXPECT_EQ(tokenizer.encode("▁ a", false), (Ids{4, 2}));
+  EXPECT_EQ(tokenizer.decode(Ids{4, 3}, false), "   a");
+}
+
 TEST(GgufTokenizer, MergesByRankAndKnowsEnds) {
   const Tokenizer tokenizer = Tokenizer::from_gguf(merged());
   EXPECT_EQ(tokenizer.encode("ab ab", true), (Ids{3, 4}));
