@@ -1,8 +1,9 @@
-# Builds the crate in rust/ with cargo, into the build folder, and offers it as the target pastkv_text_rust.
+# Builds the crate in rust/ with cargo and offers it as the target pastkv_text_rust. Every preset gives the same library,
+# and it takes minutes: they share one build of it.
 
 find_program(PASTKV_CARGO cargo HINTS "$ENV{HOME}/.cargo/bin" REQUIRED DOC "cargo, 1.85 or later")
 
-set(cargo_folder "${PROJECT_BINARY_DIR}/cargo")
+set(cargo_folder "${PROJECT_SOURCE_DIR}/build/cargo")
 set(cargo_library "${cargo_folder}/release/libpastkv_text.a")
 file(GLOB_RECURSE cargo_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/rust/src/*.rs")
 add_custom_command(

@@ -58,9 +58,10 @@ double perplexity(const std::string& file) {
 }
 
 TEST(SmolLm2, AnswersAQuestionInItsOwnChatForm) {
-  const json result = json::parse(pastkv({"run", model(kSmolLm2), "--chat", "-p", "What is 2 + 2?", "--temperature",
-                                          "0", "--max-tokens", "40", "--json"}));
-  EXPECT_THAT(result.at("text").get<std::string>(), HasSubstr("4"));
+  const json result =
+      json::parse(pastkv({"run", model(kSmolLm2), "--chat", "--system", "You are a helpful assistant.", "-p",
+                          "What is the capital of France?", "--temperature", "0", "--max-tokens", "40", "--json"}));
+  EXPECT_EQ(result.at("text"), "The capital of France is Paris.");
   EXPECT_EQ(result.at("finish"), "eos");
 }
 
