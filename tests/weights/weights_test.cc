@@ -85,9 +85,9 @@ TEST(SmolLm2, HasThePerplexityOfItsReference) {
 }
 
 TEST(Gemma3, ContinuesASentence) {
-  const json result = json::parse(pastkv(
-      {"run", model(kGemma3), "-p", "The capital of France is", "--temperature", "0", "--max-tokens", "4", "--json"}));
-  EXPECT_THAT(result.at("text").get<std::string>(), HasSubstr("Paris"));
+  const json result = json::parse(
+      pastkv({"run", model(kGemma3), "-p", "1, 2, 3, 4,", "--temperature", "0", "--max-tokens", "8", "--json"}));
+  EXPECT_THAT(result.at("text").get<std::string>(), HasSubstr("5, 6"));
 }
 
 // llama-perplexity gives 12.199.
