@@ -34,7 +34,8 @@ struct Rotation {
 // Builds the primitive graph node by node beside the composite one.
 class Expander {
  public:
-  explicit Expander(const Graph& source) : source_(source), b_(source.name), map_(source.values.size(), -1) {}
+  Expander(const Graph& source, const ExpandOptions& options)
+      : source_(source), options_(options), b_(source.name), map_(source.values.size(), -1) {}
 
   Graph run() {
     copy_values();
@@ -119,6 +120,7 @@ class Expander {
 
   Operands expand(const Node& node, const Operands& in) {
     const Attributes& with = node.attributes;
+    if (options_.keep.contains(node.op)) return copied(node, in);
     switch (node.op) {
       case Op::embedding:
         return {emit(Op::gather, {in[1], in[0]})};
@@ -144,14 +146,17 @@ class Expander {
         return {multiply({in[0], scalar(std::get<ScaleAttributes>(with).factor)})};
       case Op::split:
         return split(in[0], std::get<SplitAttributes>(with).sizes);
-      default: {  // already primitive
-        const Operands made = b_.emit(node.op, in, with, static_cast<int>(node.outputs.size()));
-        for (std::size_t i = 0; i < made.size(); ++i) {
-          if (source_.value(node.outputs[i]).island) b_.set_island(made[i]);
-        }
-        return made;
-      }
+      default:  // already primitive
+        return copied(node, in);
     }
+  }
+
+  Operands copied(const Node& node, const Operands& in) {
+    Operands made = b_.emit(node.op, in, node.attributes, static_cast<int>(node.outputs.size()));
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      if (source_.value(node.outputs[i]).island) b_.set_island(made[i]);
+    }
+    return made;
   }
 
   // x W^T + bias
@@ -360,6 +365,7 @@ class Expander {
   };
 
   const Graph& source_;
+  const ExpandOptions& options_;
   Builder b_;
   std::vector<ValueId> map_;  // from a value of the source to its value in the new graph
   int constants_ = 0;
@@ -372,10 +378,10 @@ class Expander {
 
 }  // namespace
 
-Graph expand(const Graph& graph) {
+Graph expand(const Graph& graph, const ExpandOptions& options) {
   const std::vector<std::string> found = faults(graph);
   if (!found.empty()) throw std::logic_error(fmt::format("{}", fmt::join(found, "\n")));
-  return Expander(graph).run();
+  return Expander(graph, options).run();
 }
 
 }  // namespace pastkv::graph

@@ -5,12 +5,19 @@
 // angles of positions are marked as islands that stay f32.
 #pragma once
 
+#include <set>
+
 #include "graph/graph.h"
 
 namespace pastkv::graph {
 
-// A graph that speaks primitive operations only (and those of both levels), with the same inputs, outputs, states and
-// weights. Masks and rotation angles are made once and shared. Throws std::logic_error when the graph has faults.
-Graph expand(const Graph& graph);
+struct ExpandOptions {
+  std::set<Op> keep;  // composite operations that the target writes as they are
+};
+
+// A graph that speaks primitive operations (and those of both levels, and those kept), with the same inputs, outputs,
+// states and weights. Masks and rotation angles are made once and shared. Throws std::logic_error when the graph has
+// faults.
+Graph expand(const Graph& graph, const ExpandOptions& options = {});
 
 }  // namespace pastkv::graph

@@ -58,12 +58,15 @@ enum class Op : std::uint8_t {
   layer_norm,    // (x [..., n], weight [n], bias [n]?) -> [..., n]
   rope,          // (x [batch, query, heads, head_dim], positions [batch, query]) -> same shape
   state_update,  // (state, x [batch, query, kv_heads, head_dim]) -> [batch, kv_heads, past + query, head_dim]
-  attention,     // (q [batch, query, heads, head_dim], keys, values: outputs of state_update) -> shape of q
-  activation,    // (x) -> x
-  softcap,       // (x) -> cap * tanh(x / cap)
-  pick_rows,     // (x [batch, query, n]) -> [batch, rows, n]: the last `rows` positions
-  scale,         // (x) -> factor * x
-  split,         // (x [..., n]) -> several, along the last axis
+  // (q [batch, query, heads, head_dim], keys, values: outputs of state_update, mask?) -> shape of q. The mask stands
+  // beside causality and window: boolean (false: not seen) or f32 (added to the scaled scores), in a shape that
+  // broadcasts to [batch, heads, query, past + query]. Model files give none; a target gives what its callers pass.
+  attention,
+  activation,  // (x) -> x
+  softcap,     // (x) -> cap * tanh(x / cap)
+  pick_rows,   // (x [batch, query, n]) -> [batch, rows, n]: the last `rows` positions
+  scale,       // (x) -> factor * x
+  split,       // (x [..., n]) -> several, along the last axis
   // --- both: spoken at either level ---
   add,       // (a, b) -> shapes broadcast as in numpy
   multiply,  // (a, b) -> shapes broadcast

@@ -1,0 +1,31 @@
+// How far long work is, with its rate and the time left: one line on stderr, redrawn, and only when that is a terminal.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace pastkv {
+
+// Told after each piece of work how many bytes of how many are done.
+using ProgressSink = std::function<void(std::uint64_t done, std::uint64_t total)>;
+
+class Progress {
+ public:
+  // `shown`: false keeps it silent (--quiet); it is silent anyway without a terminal.
+  Progress(std::string what, bool shown);
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  ~Progress();  // clears the line
+
+  void update(std::uint64_t done, std::uint64_t total);
+  ProgressSink sink();  // calls update; must not outlive this
+
+ private:
+  std::string what_;
+  bool shown_;
+  std::int64_t started_ns_;
+  std::int64_t drawn_ns_ = 0;
+};
+
+}  // namespace pastkv

@@ -1,0 +1,44 @@
+// A weight as some file wants it: its rows in that file's order, with what that file adds to its numbers, read from
+// where they lie. Nothing is held in memory; a row is looked at when it is asked for.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "formats/tensor_source.h"
+#include "tensor/dtype.h"
+
+namespace pastkv::models {
+
+// Query and key rows of one head, as transformers keeps them (channel i rotates with i + half) or as GGUF's llama does
+// (2i with 2i + 1).
+enum class RowOrder : std::uint8_t { as_stored, halves_from_pairs, pairs_from_halves };
+
+class WeightRows {
+ public:
+  std::string name;                 // in the file to be written; of the graph's value in a CanonicalModel
+  std::vector<std::int64_t> shape;  // outermost first; rows are the product of all but the last axis
+  float added = 0.0F;               // to every number
+
+  // The tensors whose rows follow one another: one, or several of one width and type that make one matrix.
+  std::vector<const formats::TensorEntry*> parts;
+  // Of the one part: which slice of its rows this is (all when count is 0).
+  std::int64_t first_row = 0;
+  std::int64_t row_count = 0;
+  RowOrder order = RowOrder::as_stored;
+  std::int64_t head_dim = 0;  // rows of one head, where the order is another
+
+  std::int64_t rows() const;
+  std::int64_t width() const;         // numbers in a row; a tensor of one axis is one row
+  tensor::DType stored_type() const;  // of the parts
+  std::uint64_t elements() const;
+  bool is_copy() const;  // the bytes of each row can be taken as they are: nothing is added
+
+  std::span<const std::byte> row_bytes(std::int64_t row) const;   // as stored
+  void decode_row(std::int64_t row, std::span<float> out) const;  // [width], `added` included
+};
+
+}  // namespace pastkv::models
