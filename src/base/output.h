@@ -30,6 +30,10 @@ class OutputFile {
   void commit();                                                          // nothing may be written afterwards
 
  private:
+  friend class OutputFolder;
+  // `shown` is the place that errors name.
+  OutputFile(std::filesystem::path target, std::filesystem::path shown, bool replace);
+
   struct Parts;
   std::unique_ptr<Parts> parts_;
 };
@@ -37,7 +41,8 @@ class OutputFile {
 // A folder being filled. Files in it are OutputFiles at paths below `path()`, which is not yet its final place.
 class OutputFolder {
  public:
-  // Throws Error when `target` exists and is not an empty folder and `replace` is false.
+  // Throws Error when `target` exists and is not an empty folder and `replace` is false, or when it holds the current
+  // directory.
   OutputFolder(std::filesystem::path target, bool replace);
   OutputFolder(OutputFolder&& other) noexcept;
   OutputFolder& operator=(OutputFolder&&) = delete;

@@ -4,11 +4,15 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 
 namespace pastkv {
 
 // Told after each piece of work how many bytes of how many are done.
 using ProgressSink = std::function<void(std::uint64_t done, std::uint64_t total)>;
+
+// "writing  42%  120 of 286 MB  310 MB/s  0:01 left": what Progress draws after `seconds` of work.
+std::string progress_line(std::string_view what, std::uint64_t done, std::uint64_t total, double seconds);
 
 class Progress {
  public:
