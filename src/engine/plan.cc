@@ -308,6 +308,7 @@ class Compiler {
   }
 
   void attention(const Node& node, Rows rows) {
+    if (node.inputs.size() > 3) throw std::logic_error("the engine has no step for attention under a caller's mask");
     const ValueId q = node.inputs[0];
     const int keys = keys_of_[at(node.inputs[1])];
     const int values = keys_of_[at(node.inputs[2])];

@@ -99,8 +99,10 @@ ValueId Builder::state_update(ValueId state, ValueId x) {
   return emit(Op::state_update, {state, x}).front();
 }
 
-ValueId Builder::attention(ValueId q, ValueId keys, ValueId values, AttentionAttributes attributes) {
-  return emit(Op::attention, {q, keys, values}, attributes).front();
+ValueId Builder::attention(ValueId q, ValueId keys, ValueId values, AttentionAttributes attributes, ValueId mask) {
+  std::vector<ValueId> inputs = {q, keys, values};
+  if (mask >= 0) inputs.push_back(mask);
+  return emit(Op::attention, std::move(inputs), attributes).front();
 }
 
 ValueId Builder::activation(ValueId x, Activation kind) {

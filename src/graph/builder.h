@@ -26,7 +26,7 @@ class Builder {
   ValueId layer_norm(ValueId x, ValueId weight, ValueId bias, NormAttributes attributes);
   ValueId rope(ValueId x, ValueId positions, RopeAttributes attributes);
   ValueId state_update(ValueId state, ValueId x);
-  ValueId attention(ValueId q, ValueId keys, ValueId values, AttentionAttributes attributes);
+  ValueId attention(ValueId q, ValueId keys, ValueId values, AttentionAttributes attributes, ValueId mask = -1);
   ValueId activation(ValueId x, Activation kind);
   ValueId softcap(ValueId x, float cap);
   ValueId pick_rows(ValueId x);

@@ -22,9 +22,6 @@ const Dim kQuery = Symbol::query;
 const Dim kPast = Symbol::past;
 const Dim kTotal = kPast + kQuery;
 
-// Score of a key that must not be seen: the lowest finite number of f16. Infinity would turn rows to NaN on devices.
-constexpr double kMasked = -65504.0;
-
 // Cosine and sine of every angle, [batch, query, 1, pairs].
 struct Rotation {
   ValueId cosine;
@@ -135,7 +132,7 @@ class Expander {
       case Op::state_update:
         return {state_update(in[0], in[1])};
       case Op::attention:
-        return {attention(in[0], in[1], in[2], std::get<AttentionAttributes>(with))};
+        return {attention(in, std::get<AttentionAttributes>(with))};
       case Op::activation:
         return {activation(in[0], std::get<ActivationAttributes>(with).kind)};
       case Op::softcap:
@@ -288,8 +285,12 @@ class Expander {
     return emit(Op::state_write, {state, concat({past, transpose(x, {0, 2, 1, 3})}, 2)});
   }
 
-  // q [batch, query, heads, head_dim], keys and values [batch, kv_heads, past + query, head_dim].
-  ValueId attention(ValueId q, ValueId keys, ValueId values, const AttentionAttributes& attributes) {
+  // q [batch, query, heads, head_dim], keys and values [batch, kv_heads, past + query, head_dim], mask?
+  ValueId attention(const Operands& in, const AttentionAttributes& attributes) {
+    ValueId q = in[0];
+    const ValueId keys = in[1];
+    const ValueId values = in[2];
+    const ValueId mask = in.size() == 4 ? in[3] : -1;
     const std::int64_t heads = shape(q)[2].constant();
     const std::int64_t kv_heads = shape(keys)[1].constant();
     const std::int64_t head_dim = shape(q)[3].constant();
@@ -301,7 +302,10 @@ class Expander {
     ValueId scores = emit(Op::matmul, {q, transpose(keys, {0, 1, 3, 2})});
     scores = reshape(scores, {kBatch, heads, kQuery, kTotal});
     if (attributes.softcap != 0.0F) scores = softcap(scores, attributes.softcap);
-    scores = emit(Op::select, {visible(attributes.window), scores, scalar(kMasked)});
+    const bool boolean = mask >= 0 && b_.graph().value(mask).dtype == DType::boolean;
+    if (mask >= 0 && !boolean) scores = add({scores, finite(mask)});
+    const ValueId seen = visible(attributes.window, boolean ? mask : -1);
+    scores = emit(Op::select, {seen, scores, scalar(static_cast<double>(kMaskedScore))});
     scores = reshape(emit(Op::softmax, {scores}), {kBatch, kv_heads, group_rows, kTotal});
     const ValueId mixed = reshape(emit(Op::matmul, {scores, values}), {kBatch, heads, kQuery, value_dim});
     return transpose(mixed, {0, 2, 1, 3});
@@ -319,6 +323,24 @@ class Expander {
     const ValueId causal = visible(0);
     const ValueId before = subtract({query_position_, scalar(static_cast<double>(window), DType::i32)});
     return known->second = emit(Op::logical_and, {causal, emit(Op::less, {before, key_position_})});
+  }
+
+  // The same, where the caller's boolean mask allows it.
+  ValueId visible(std::int64_t window, ValueId mask) {
+    if (mask < 0) return visible(window);
+    const auto [known, is_new] = masked_.try_emplace({window, mask}, -1);
+    if (is_new) known->second = emit(Op::logical_and, {visible(window), mask});
+    return known->second;
+  }
+
+  // A caller's mask without infinities.
+  ValueId finite(ValueId mask) {
+    const auto [known, is_new] = finite_masks_.try_emplace(mask, -1);
+    if (is_new) {
+      const ValueId lowest = scalar(static_cast<double>(kLowestMask));
+      known->second = emit(Op::select, {emit(Op::less, {mask, lowest}), lowest, mask});
+    }
+    return known->second;
   }
 
   ValueId activation(ValueId x, Activation kind) {
@@ -370,9 +392,11 @@ class Expander {
   std::vector<ValueId> map_;  // from a value of the source to its value in the new graph
   int constants_ = 0;
   std::map<std::pair<double, DType>, ValueId> scalars_;
-  std::map<std::int64_t, ValueId> masks_;  // by window
-  ValueId key_position_ = -1;              // [past + query], made with the first mask
-  ValueId query_position_ = -1;            // [query, 1]
+  std::map<std::int64_t, ValueId> masks_;                       // by window
+  std::map<std::pair<std::int64_t, ValueId>, ValueId> masked_;  // by window and the caller's mask
+  std::map<ValueId, ValueId> finite_masks_;                     // by the caller's mask
+  ValueId key_position_ = -1;                                   // [past + query], made with the first mask
+  ValueId query_position_ = -1;                                 // [query, 1]
   std::vector<KnownRotation> rotations_;
 };
 

@@ -28,7 +28,7 @@ constexpr std::array<OpTraits, kOps> kTraits = {{
     {Op::layer_norm, "layer_norm", kComposite, 2, 3, holds<NormAttributes>},
     {Op::rope, "rope", kComposite, 2, 2, holds<RopeAttributes>},
     {Op::state_update, "state_update", kComposite, 2, 2, kNone},
-    {Op::attention, "attention", kComposite, 3, 3, holds<AttentionAttributes>},
+    {Op::attention, "attention", kComposite, 3, 4, holds<AttentionAttributes>},
     {Op::activation, "activation", kComposite, 1, 1, holds<ActivationAttributes>},
     {Op::softcap, "softcap", kComposite, 1, 1, holds<SoftcapAttributes>},
     {Op::pick_rows, "pick_rows", kComposite, 1, 1, kNone},

@@ -59,8 +59,9 @@ enum class Op : std::uint8_t {
   rope,          // (x [batch, query, heads, head_dim], positions [batch, query]) -> same shape
   state_update,  // (state, x [batch, query, kv_heads, head_dim]) -> [batch, kv_heads, past + query, head_dim]
   // (q [batch, query, heads, head_dim], keys, values: outputs of state_update, mask?) -> shape of q. The mask stands
-  // beside causality and window: boolean (false: not seen) or f32 (added to the scaled scores), in a shape that
-  // broadcasts to [batch, heads, query, past + query]. Model files give none; a target gives what its callers pass.
+  // beside causality and window: boolean (false: not seen) or f32 (added to the scaled, capped scores; below
+  // kLowestMask it counts as that), in a shape that broadcasts to [batch, heads, query, past + query]. Model files give
+  // none; a target gives what its callers pass. A query that sees nothing mixes values into some finite row.
   attention,
   activation,  // (x) -> x
   softcap,     // (x) -> cap * tanh(x / cap)
@@ -126,6 +127,11 @@ struct AttentionAttributes {
   std::int64_t window = 0;  // query i sees key j iff 0 <= i - j (and i - j < window when it is not 0)
   float softcap = 0.0F;     // 0: none; applied to the scaled scores before the mask
 };
+// Score of a key that must not be seen: the lowest finite number of f16. Infinity would turn rows to NaN on devices.
+inline constexpr float kMaskedScore = -65504.0F;
+// Infinity of a caller's mask becomes this: a score added to it stays above kMaskedScore and finite, in f16 too.
+inline constexpr float kLowestMask = kMaskedScore / 2;
+
 struct ActivationAttributes {
   Activation kind = Activation::silu;
 };

@@ -170,6 +170,8 @@ Shape state_write_shape(const Operands& in) {
   return in.shape(1);
 }
 
+Shape broadcast(const Operands& in, const Shape& a, const Shape& b);
+
 Shape attention_shape(const Operands& in) {
   const Shape& q = in.shape_of(0, 4);       // [batch, query, heads, head_dim]
   const Shape& keys = in.shape_of(1, 4);    // [batch, kv_heads, past + query, head_dim]
@@ -182,6 +184,10 @@ Shape attention_shape(const Operands& in) {
   if (!heads.is_constant() || !kv_heads.is_constant() || kv_heads.constant() < 1 ||
       heads.constant() % kv_heads.constant() != 0) {
     in.fail("{} heads over {} KV heads", heads.text(), kv_heads.text());
+  }
+  const Shape scores = {kBatch, heads, kQuery, kTotal};
+  if (in.count() == 4 && broadcast(in, in.shape(3), scores) != scores) {
+    in.fail("mask {} over scores {}", in.described(3), text(scores));
   }
   const auto& [scale, window, softcap] = in.attributes<AttentionAttributes>();
   if (!std::isfinite(scale)) in.fail("scale {}", scale);
@@ -458,6 +464,10 @@ DType infer_dtype(const Graph& graph, const Node& node) {
     case Op::rope:
       expect_float(in, 0);
       expect_integer(in, 1);
+      return DType::f32;
+    case Op::attention:
+      for (std::size_t i = 0; i < 3; ++i) expect_float(in, i);
+      if (in.count() == 4 && in.value(3).dtype != DType::boolean) expect_float(in, 3);
       return DType::f32;
     case Op::gather:
       expect_integer(in, 1);

@@ -85,9 +85,12 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& size
 }
 
 // One node with one result. Among the operands a state stands with its contents, [batch, heads, past, head_dim].
-Tensor evaluate(const Node& node, const Operands& in, const Sizes& sizes) {
+Tensor evaluate(const Graph& graph, const Node& node, const Operands& in, const Sizes& sizes) {
   const Attributes& with = node.attributes;
   const auto optional = [&](std::size_t i) { return i < in.size() ? in[i] : nullptr; };
+  const auto is_boolean = [&](std::size_t i) {
+    return i < in.size() && graph.value(node.inputs[i]).dtype == DType::boolean;
+  };
   switch (node.op) {
     case Op::embedding:
       return reference::gather(*in[1], *in[0]);
@@ -102,7 +105,8 @@ Tensor evaluate(const Node& node, const Operands& in, const Sizes& sizes) {
     case Op::state_update:
       return reference::state_update(*in[0], *in[1]);
     case Op::attention:
-      return reference::attention(*in[0], *in[1], *in[2], std::get<AttentionAttributes>(with));
+      return reference::attention(*in[0], *in[1], *in[2], std::get<AttentionAttributes>(with),
+                                  {.numbers = optional(3), .boolean = is_boolean(3)});
     case Op::activation:
       return reference::activation(*in[0], std::get<ActivationAttributes>(with).kind);
     case Op::softcap:
@@ -246,7 +250,7 @@ std::map<std::string, Tensor> Interpreter::run(const std::map<std::string, Tenso
     if (node.op == Op::split) {
       made = split(*in[0], std::get<SplitAttributes>(node.attributes).sizes);
     } else {
-      made.push_back(evaluate(node, in, sizes));
+      made.push_back(evaluate(graph_, node, in, sizes));
     }
 
     for (std::size_t k = 0; k < made.size(); ++k) {

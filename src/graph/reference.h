@@ -32,7 +32,12 @@ Tensor rope(const Tensor& x, const Tensor& positions, const RopeAttributes& rope
 Tensor state_update(const Tensor& past, const Tensor& x);
 // q [batch, query, heads, head_dim], keys [batch, kv_heads, past + query, head_dim], values [.., value_dim]
 // -> [batch, query, heads, value_dim]
-Tensor attention(const Tensor& q, const Tensor& keys, const Tensor& values, const AttentionAttributes& attributes);
+struct AttentionMask {
+  const Tensor* numbers = nullptr;  // broadcasts to [batch, heads, query, past + query]; null: no mask
+  bool boolean = false;             // 0 and 1; else added to the scores
+};
+Tensor attention(const Tensor& q, const Tensor& keys, const Tensor& values, const AttentionAttributes& attributes,
+                 const AttentionMask& mask = {});
 Tensor activation(const Tensor& x, Activation kind);
 Tensor softcap(const Tensor& x, float cap);
 Tensor scale(const Tensor& x, float factor);

@@ -43,6 +43,11 @@ double gelu_tanh(double x) {
   return 0.5 * x * (1.0 + std::tanh(inner));
 }
 
+double masked(double score, float mask, bool boolean) {
+  if (boolean) return mask != 0.0F ? score : static_cast<double>(kMaskedScore);
+  return score + static_cast<double>(mask < kLowestMask ? kLowestMask : mask);
+}
+
 // Scores to weights that sum to 1.
 void softmax_in_place(std::span<double> scores) {
   const double most = *std::ranges::max_element(scores);
@@ -119,7 +124,8 @@ Tensor state_update(const Tensor& past, const Tensor& x) {
   return concat(parts, 2);
 }
 
-Tensor attention(const Tensor& q, const Tensor& keys, const Tensor& values, const AttentionAttributes& attributes) {
+Tensor attention(const Tensor& q, const Tensor& keys, const Tensor& values, const AttentionAttributes& attributes,
+                 const AttentionMask& given) {
   const std::size_t batch = extent(q, 0);
   const std::size_t query = extent(q, 1);
   const std::size_t heads = extent(q, 2);
@@ -131,6 +137,8 @@ Tensor attention(const Tensor& q, const Tensor& keys, const Tensor& values, cons
   const std::size_t group = heads / kv_heads;  // query heads that share one KV head
   const auto window = static_cast<std::size_t>(attributes.window);
   const double cap = attributes.softcap;
+  Tensor mask;  // [batch, heads, query, total]
+  if (given.numbers != nullptr) mask = expand(*given.numbers, {q.shape[0], q.shape[2], q.shape[1], keys.shape[2]});
 
   Tensor y = zeros({q.shape[0], q.shape[1], q.shape[2], values.shape[3]});
   for (std::size_t b = 0; b < batch; ++b) {
@@ -143,14 +151,16 @@ Tensor attention(const Tensor& q, const Tensor& keys, const Tensor& values, cons
         const std::size_t end = past + i + 1;
         const std::size_t first = window != 0 && end > window ? end - window : 0;
 
-        std::vector<double> scores(end - first);
+        std::vector<double> scores(total, static_cast<double>(kMaskedScore));
         for (std::size_t j = first; j < end; ++j) {
           const float* const key = &keys.data[(kv_row + j) * head_dim];
           double score = 0.0;
           for (std::size_t d = 0; d < head_dim; ++d)
             score += static_cast<double>(head[d]) * static_cast<double>(key[d]);
           score *= static_cast<double>(attributes.scale);
-          scores[j - first] = cap == 0.0 ? score : cap * std::tanh(score / cap);
+          scores[j] = cap == 0.0 ? score : cap * std::tanh(score / cap);
+          if (given.numbers == nullptr) continue;
+          scores[j] = masked(scores[j], mask.data[((b * heads + h) * query + i) * total + j], given.boolean);
         }
 
         softmax_in_place(scores);
@@ -158,8 +168,8 @@ Tensor attention(const Tensor& q, const Tensor& keys, const Tensor& values, cons
         float* const out = &y.data[((b * query + i) * heads + h) * value_dim];
         for (std::size_t d = 0; d < value_dim; ++d) {
           double sum = 0.0;
-          for (std::size_t j = first; j < end; ++j) {
-            sum += scores[j - first] * static_cast<double>(values.data[(kv_row + j) * value_dim + d]);
+          for (std::size_t j = 0; j < total; ++j) {
+            sum += scores[j] * static_cast<double>(values.data[(kv_row + j) * value_dim + d]);
           }
           out[d] = static_cast<float>(sum);
         }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 
 #include "graph/interpreter.h"
 #include "graph/verify.h"
@@ -17,6 +18,7 @@ using tensor::DType;
 
 const Dim kBatch = Symbol::batch;
 const Dim kQuery = Symbol::query;
+const Dim kTotal = kQuery + Symbol::past;
 constexpr std::int64_t kPairsOfHeads = 2;
 
 // A graph of one composite operation. Its result is "y".
@@ -59,6 +61,17 @@ Case attention_case(std::string name, std::int64_t heads, AttentionAttributes at
           }};
 }
 
+Case mask_case(std::string name, DType dtype, Shape shape, AttentionAttributes attributes) {
+  return {std::move(name), [=](Builder& b) {
+            const ValueId q = b.input("q", DType::f32, {kBatch, kQuery, 4, 5});
+            const ValueId x = float_input(b, {kPairsOfHeads, 5});
+            const ValueId keys = b.state_update(b.state("k", StateRole::key, 0, kPairsOfHeads, 5, 0), x);
+            const ValueId values =
+                b.state_update(b.state("v", StateRole::value, 0, kPairsOfHeads, 5, 0), b.scale(x, -0.5F));
+            return b.attention(q, keys, values, attributes, b.input("mask", dtype, shape));
+          }};
+}
+
 Case activation_case(Activation kind) {
   return {std::string(name(kind)), [=](Builder& b) { return b.activation(float_input(b, {9}), kind); }};
 }
@@ -90,6 +103,12 @@ std::vector<Case> cases() {
       attention_case("attention with window", 4, {.scale = 0.5F, .window = 3}, 3),
       attention_case("attention with window of one", 4, {.scale = 0.5F, .window = 1}, 1),
       attention_case("attention with softcap", 4, {.scale = 2.0F, .window = 4, .softcap = 1.5F}, 0),
+      mask_case("attention under a boolean mask", DType::boolean, {kBatch, 1, 1, kTotal}, {.scale = 0.5F}),
+      mask_case("attention under a boolean mask and a window", DType::boolean, {kQuery, kTotal},
+                {.scale = 0.5F, .window = 3}),
+      mask_case("attention under an added mask", DType::f32, {kBatch, 4, kQuery, kTotal}, {.scale = 0.5F}),
+      mask_case("attention under an added mask with softcap and window", DType::f32, {kBatch, 1, 1, kTotal},
+                {.scale = 2.0F, .window = 4, .softcap = 1.5F}),
       activation_case(Activation::silu),
       activation_case(Activation::gelu_tanh),
       activation_case(Activation::gelu_erf),
@@ -112,7 +131,8 @@ Graph graph_of(const Case& one) {
   return b.finish();
 }
 
-// Random numbers for every input: floats in (-2, 2), indices below 7, positions that go on from `past`.
+// Random numbers for every input: floats in (-2, 2), indices below 7, positions that go on from `past`, masks by
+// which every third key is not seen.
 std::map<std::string, Tensor> random_inputs(const Graph& graph, const Sizes& sizes) {
   std::map<std::string, Tensor> inputs;
   for (const ValueId id : graph.inputs) {
@@ -122,6 +142,11 @@ std::map<std::string, Tensor> random_inputs(const Graph& graph, const Sizes& siz
     Tensor given = random_tensor(shape, static_cast<std::uint32_t>(id + 10 * sizes.past + 1), 2.0F);
     for (std::size_t i = 0; i < given.data.size(); ++i) {
       if (value.name == "ids") given.data[i] = static_cast<float>((i * 5 + 3) % 7);
+      if (value.name == "mask") {
+        const bool seen = static_cast<std::int64_t>(i) % (sizes.past + sizes.query) % 3 != 1;
+        if (value.dtype == DType::boolean) given.data[i] = seen ? 1.0F : 0.0F;
+        if (value.dtype == DType::f32 && !seen) given.data[i] = -std::numeric_limits<float>::infinity();
+      }
       if (value.name == "position_ids") {
         given.data[i] = static_cast<float>(sizes.past + static_cast<std::int64_t>(i) % sizes.query);
       }
@@ -159,6 +184,47 @@ TEST(Expand, MeansTheSameForEveryOperation) {
       past += query;
     }
   }
+}
+
+// Masks of either kind that let a row see nothing, and keys whose scores are large: still numbers, in f16 too.
+TEST(Expand, MasksThatHideEverythingGiveNumbers) {
+  for (const DType dtype : {DType::boolean, DType::f32}) {
+    const Graph composite = graph_of(mask_case("hidden", dtype, {kBatch, 1, 1, kTotal}, {.scale = 4.0F}));
+    auto inputs = random_inputs(composite, {.batch = 1, .query = 3});
+    const float hidden = dtype == DType::boolean ? 0.0F : -std::numeric_limits<float>::infinity();
+    inputs["mask"].data = {hidden, hidden, dtype == DType::boolean ? 1.0F : 0.0F};
+    for (float& value : inputs["x"].data) value *= 20.0F;
+    for (const bool f16 : {false, true}) {
+      Interpreter a(composite, random_weights(), {.round_to_f16 = f16});
+      Interpreter b(expand(composite), random_weights(), {.round_to_f16 = f16});
+      const std::vector<float> wanted = a.run(inputs, 1).at("y").data;
+      const std::vector<float> made = b.run(inputs, 1).at("y").data;
+      EXPECT_TRUE(std::ranges::all_of(wanted, [](float x) { return std::isfinite(x); }));
+      EXPECT_LT(largest_difference(made, wanted), f16 ? 0.2F : 1e-5F);
+      const std::size_t last = 2 * 4 * 5;  // the last token sees itself alone
+      for (std::size_t i = 0; i < 20; ++i) {
+        const float own = inputs["x"].data[2 * kPairsOfHeads * 5 + (i / 10) * 5 + i % 5] * -0.5F;
+        EXPECT_NEAR(made[last + i], own, f16 ? 0.05F : 1e-4F);
+      }
+    }
+  }
+}
+
+TEST(Expand, SharesTheCallersMaskBetweenLayers) {
+  const auto nodes = [](int layers, Op op) {
+    Builder b("masked");
+    const ValueId mask = b.input("mask", DType::f32, {kBatch, 1, 1, kTotal});
+    ValueId x = float_input(b, {2, 4});
+    for (int layer = 0; layer < layers; ++layer) {
+      const std::string at = std::to_string(layer);
+      const ValueId keys = b.state_update(b.state("k" + at, StateRole::key, layer, 2, 4, 0), x);
+      const ValueId values = b.state_update(b.state("v" + at, StateRole::value, layer, 2, 4, 0), x);
+      x = b.attention(x, keys, values, {}, mask);
+    }
+    b.output(x, "y");
+    return std::ranges::count(expand(b.finish()).nodes, op, &Node::op);
+  };
+  EXPECT_EQ(nodes(1, Op::less), nodes(3, Op::less));
 }
 
 TEST(Expand, CoversEveryCompositeOperation) {

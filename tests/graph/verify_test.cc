@@ -192,6 +192,11 @@ TEST(Verify, FindsFaultsOfShapesAndTypes) {
                    {"linear: ", [](Graph& g) { value(g, "layers.0.mlp.down.weight").shape = {12, 21}; }},
                    {"[batch, query, 24] to [batch, query, 4, 7]",
                     [](Graph& g) { attributes<ShapeAttributes>(g, Op::reshape).shape[3] = 7; }},
+                   {"do not broadcast",
+                    [](Graph& g) {
+                      first(g, Op::attention).inputs.push_back(id_of(g, "input_ids"));
+                      value(g, "input_ids").dtype = DType::boolean;
+                    }},
                    {"do not broadcast", [](Graph& g) { first(g, Op::multiply).inputs[1] = id_of(g, "embedding_0"); }},
                    {"wants [batch, query, 2, 6]",
                     [](Graph& g) {
