@@ -4,12 +4,21 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "graph/graph.h"
 #include "graph/interpreter.h"
 
 namespace pastkv::targets {
+
+// Weights of one type, as the file stores them.
+struct StoredWeights {
+  std::string type;  // "f16"; "int4 in blocks of 32"
+  int bits = 0;      // of one number: 16, 4
+  std::int64_t tensors = 0;
+  std::uint64_t bytes = 0;
+};
 
 struct ImportedModel {
   std::string name;    // folder name or file stem
@@ -24,6 +33,8 @@ struct ImportedModel {
   std::filesystem::path tokenizer_folder;  // holds tokenizer.json; empty when there is none
   std::uint64_t file_bytes = 0;
   std::uint64_t parameters = 0;
+  std::vector<StoredWeights> stored;                       // the largest first
+  std::vector<std::pair<std::string, std::string>> facts;  // what else the file says of itself: {"opset", "18"}
 };
 
 }  // namespace pastkv::targets
