@@ -96,15 +96,22 @@ int allowed_cores() {
   return within_quota(cores.size());
 }
 
+// A region is closed as soon as its chunks are taken, and only who is inside by then is waited for: on a busy machine
+// the processor may be with others for milliseconds, and a worker that did not wake in time would hold up everybody.
 struct ThreadPool::Team {
+  // Number of the region (high half), whether it is open, and how many workers are inside.
+  static constexpr std::uint64_t kRegion = std::uint64_t{1} << 32;
+  static constexpr std::uint64_t kOpen = std::uint64_t{1} << 31;
+  static constexpr std::uint64_t kInside = kOpen - 1;
+
   std::vector<std::thread> workers;
-  std::atomic<std::uint32_t> region{0};  // changes when a region starts
-  std::atomic<std::int64_t> next{0};     // first chunk nobody took
-  std::int64_t chunks = 0;
-  const std::function<void(std::int64_t, int)>* body = nullptr;
-  std::atomic<int> busy{0};  // workers still inside the region
+  alignas(64) std::atomic<std::uint64_t> gate{0};
+  alignas(64) std::atomic<std::uint32_t> region{0};  // the gate's high half, to wait on
   std::atomic<int> parked{0};
   std::atomic<bool> stop{false};
+  alignas(64) std::atomic<std::int64_t> next{0};  // first chunk nobody took
+  std::int64_t chunks = 0;
+  const std::function<void(std::int64_t, int)>* body = nullptr;
   std::mutex error_mutex;
   std::exception_ptr error;
 
@@ -122,6 +129,15 @@ struct ThreadPool::Team {
     }
   }
 
+  // True when the caller is inside an open region and must leave it.
+  bool enter() {
+    std::uint64_t seen = gate.load(std::memory_order_acquire);
+    while ((seen & kOpen) != 0) {
+      if (gate.compare_exchange_weak(seen, seen + 1, std::memory_order_acquire)) return true;
+    }
+    return false;
+  }
+
   void work(int thread) {
     std::uint32_t seen = 0;
     for (;;) {
@@ -133,14 +149,28 @@ struct ThreadPool::Team {
       }
       seen = region.load(std::memory_order_acquire);
       if (stop.load()) return;
+      if (!enter()) continue;
       take_chunks(thread);
-      busy.fetch_sub(1, std::memory_order_release);
+      gate.fetch_sub(1, std::memory_order_release);
     }
   }
 
-  void start_region() {
-    region.fetch_add(1, std::memory_order_seq_cst);
+  void open_region() {
+    const auto number = static_cast<std::uint32_t>(region.load(std::memory_order_relaxed) + 1);
+    gate.store(number * kRegion | kOpen, std::memory_order_release);
+    region.store(number, std::memory_order_seq_cst);
     if (parked.load(std::memory_order_seq_cst) > 0) region.notify_all();
+  }
+
+  void close_region() {
+    gate.fetch_and(~kOpen, std::memory_order_acq_rel);
+    for (int spin = 0; (gate.load(std::memory_order_acquire) & kInside) != 0;) {
+      // On an oversubscribed machine the last worker may need this very processor.
+      if (++spin > kSpins)
+        std::this_thread::yield();
+      else
+        relax();
+    }
   }
 };
 
@@ -170,16 +200,9 @@ void ThreadPool::run(std::int64_t chunks, const std::function<void(std::int64_t,
   team_->next.store(0, std::memory_order_relaxed);
   team_->chunks = chunks;
   team_->body = &body;
-  team_->busy.store(static_cast<int>(team_->workers.size()), std::memory_order_relaxed);
-  team_->start_region();
+  team_->open_region();
   team_->take_chunks(0);
-  for (int spin = 0; team_->busy.load(std::memory_order_acquire) != 0;) {
-    // On an oversubscribed machine the last worker may need this very processor.
-    if (++spin > kSpins)
-      std::this_thread::yield();
-    else
-      relax();
-  }
+  team_->close_region();
   if (team_->error) std::rethrow_exception(std::exchange(team_->error, nullptr));
 }
 
