@@ -50,6 +50,14 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& 
   return std::shared_ptr<const MappedFile>(new MappedFile(path, bytes));
 }
 
+void MappedFile::drop(std::span<const std::byte> part) const {
+  if (part.empty()) return;
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const auto from = static_cast<std::size_t>(part.data() - bytes_.data()) / page * page;
+  const std::size_t end = static_cast<std::size_t>(part.data() - bytes_.data()) + part.size();
+  ::madvise(const_cast<std::byte*>(bytes_.data()) + from, end - from, MADV_DONTNEED);
+}
+
 MappedFile::~MappedFile() {
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }

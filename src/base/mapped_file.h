@@ -21,6 +21,10 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return bytes_; }
   const std::filesystem::path& path() const { return path_; }
 
+  // Gives back the memory of pages that hold `part`, which lies in bytes(); they come in again when they are touched.
+  // Whoever goes through a large file once keeps its resident memory small so.
+  void drop(std::span<const std::byte> part) const;
+
  private:
   MappedFile(std::filesystem::path path, std::span<const std::byte> bytes) : path_(std::move(path)), bytes_(bytes) {}
 

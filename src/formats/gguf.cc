@@ -68,6 +68,7 @@ GgufFile as_file(const std::filesystem::path& path, GgufPart part) {
   GgufFile file;
   file.path = path;
   file.metadata = std::move(part.metadata);
+  file.pairs = std::move(part.pairs);
   for (TensorEntry& entry : part.tensors) file.tensors.add(std::move(entry));
   file.file_bytes = part.file->bytes().size();
   file.files.push_back(std::move(part.file));

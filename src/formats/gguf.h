@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -21,10 +22,17 @@ using GgufValue =
     std::variant<bool, std::int64_t, std::uint64_t, double, std::string, std::vector<bool>, std::vector<std::int64_t>,
                  std::vector<std::uint64_t>, std::vector<double>, std::vector<std::string_view>>;
 
+// One entry of the metadata as it lies in the file: for whoever writes it again.
+struct GgufPair {
+  std::string key;
+  std::span<const std::byte> value;  // type and value; valid while the file is mapped
+};
+
 struct GgufFile {
   std::filesystem::path path;  // the (first) file
   std::map<std::string, GgufValue, std::less<>> metadata;
-  TensorSource tensors;  // of all parts of a split file
+  std::vector<GgufPair> pairs;  // the same, in the file's order
+  TensorSource tensors;         // of all parts of a split file
   std::vector<std::shared_ptr<const MappedFile>> files;
   std::uint64_t file_bytes = 0;  // of all parts
 

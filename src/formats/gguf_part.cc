@@ -135,8 +135,10 @@ class PartReader {
   void read_pair(std::uint64_t number, GgufPart& part) {
     std::string key = read_name(fmt::format("name of metadata entry {}", number));
     const std::string field = "metadata key " + shown(key);
+    const std::uint64_t begin = reader_.position();
     const auto type = reader_.number<std::uint32_t>(field);
     GgufValue value = read_value(type, field);
+    part.pairs.push_back({key, file_->bytes().subspan(begin, reader_.position() - begin)});
     if (!part.metadata.emplace(std::move(key), std::move(value)).second) fail(field, "duplicate key");
   }
 

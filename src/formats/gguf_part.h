@@ -13,6 +13,7 @@ namespace pastkv::formats {
 
 struct GgufPart {
   std::map<std::string, GgufValue, std::less<>> metadata;
+  std::vector<GgufPair> pairs;
   std::vector<TensorEntry> tensors;  // in the file's order, names not yet compared with each other
   std::shared_ptr<const MappedFile> file;
 };

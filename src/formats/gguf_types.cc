@@ -1,5 +1,7 @@
 #include "formats/gguf_types.h"
 
+#include <stdexcept>
+
 namespace pastkv::formats {
 namespace {
 
@@ -59,6 +61,13 @@ std::optional<DType> gguf_tensor_type(std::uint32_t number) {
     if (known.number == number) return known.type;
   }
   return std::nullopt;
+}
+
+std::uint32_t gguf_type_number(DType type) {
+  for (const Known& known : kTypes) {
+    if (known.type == type) return known.number;
+  }
+  throw std::logic_error("GGUF has no elements of type " + std::string(tensor::name(type)));
 }
 
 std::string gguf_tensor_type_name(std::uint32_t number) {

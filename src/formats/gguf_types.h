@@ -12,6 +12,9 @@ namespace pastkv::formats {
 
 std::optional<tensor::DType> gguf_tensor_type(std::uint32_t number);
 
+// Throws std::logic_error for a type that the format has not.
+std::uint32_t gguf_type_number(tensor::DType type);
+
 // "39 (MXFP4)", or the number alone.
 std::string gguf_tensor_type_name(std::uint32_t number);
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include "models/config.h"
 #include "models/gguf_config.h"
 #include "models/hf_config.h"
+#include "models/hf_config_write.h"
 
 namespace pastkv::models {
 
@@ -28,6 +30,21 @@ struct Renaming {
   std::string_view to;
 };
 
+// How the numbers of a GGUF differ from those that transformers keeps for the same model, names apart.
+struct GgufForm {
+  std::string_view architecture;  // "general.architecture" of what is written
+  bool rope_in_pairs = false;     // rows of a query or key head lie as the pairs that rotate together
+  float added_to_norms = 0.0F;    // to the weight of every norm
+  // What llama.cpp does with files of this architecture.
+  bool window_is_read = false;           // a sliding window is heeded
+  bool rope_divisors_are_read = false;   // the tensor rope_freqs is heeded
+  bool caps_by_default = false;          // scores and logits are capped where the keys are absent
+  std::size_t layers_of_wide_scale = 0;  // a model of so many layers scales scores by hidden / heads, not by head_dim
+};
+
+// The factor on attention scores, for which a GGUF has no key.
+float gguf_attention_scale(const GgufForm& form, const ModelConfig& config);
+
 struct Architecture {
   std::string_view name;                             // "qwen3"
   std::span<const std::string_view> hf_model_types;  // config.json "model_type"
@@ -35,8 +52,11 @@ struct Architecture {
   std::span<const WeightName> weights;
   std::span<const Renaming> renamed;          // how other writers of the same model begin their names
   std::span<const std::string_view> ignored;  // tensors no graph uses: beginnings when they end in '.', else endings
+  GgufForm gguf;
   void (*read_hf)(const HfConfig& config, ModelConfig& out);
   void (*read_gguf)(const GgufConfig& config, ModelConfig& out);
+  // The keys of config.json that transformers' class for the model reads. Throws Error when it has none for something.
+  void (*write_hf)(const ModelConfig& config, HfJson& out);
   graph::Graph (*build)(const ModelConfig& config);
 };
 
@@ -46,6 +66,7 @@ inline constexpr std::array<std::string_view, 5> kCommonIgnored = {"rotary_emb.i
                                                                    "rope_factors_short.weight"};
 
 std::span<const Architecture* const> architectures();
+const Architecture& architecture_of(const ModelConfig& config);
 const Architecture* find_by_hf(std::string_view model_type);  // null when unknown
 const Architecture* find_by_gguf(std::string_view name);      // null when unknown
 

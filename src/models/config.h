@@ -18,6 +18,25 @@ struct LayerConfig {
   int rope = 0;                   // index into ModelConfig::ropes
 };
 
+enum class RopeKind : std::uint8_t { plain, linear, dynamic, llama3, yarn, longrope };
+
+// A rope as configurations put it: what a writer needs to put it again.
+struct RopeSettings {
+  RopeKind kind = RopeKind::plain;
+  std::int64_t rotary_dim = 0;  // channels of a head that rotate
+  double base = 10000;
+  double factor = 1;                    // linear, dynamic, llama3, yarn
+  std::int64_t original_positions = 0;  // llama3, yarn; longrope, dynamic: the total length above which it changes
+  double low_freq_factor = 1;           // llama3
+  double high_freq_factor = 4;
+  double beta_fast = 32;  // yarn
+  double beta_slow = 1;
+  bool truncate = true;
+  double attention_factor = 1;       // on cos and sin: yarn, longrope
+  std::vector<float> divisors;       // of the frequencies, [rotary_dim / 2]; longrope: the short ones; may be empty
+  std::vector<float> long_divisors;  // longrope
+};
+
 struct ModelConfig {
   std::string architecture;  // registry name: "llama"
   std::int64_t vocab = 0;    // rows of the embedding
@@ -25,6 +44,7 @@ struct ModelConfig {
   std::int64_t max_positions = 0;  // trained context
   std::vector<LayerConfig> layers;
   std::vector<graph::RopeAttributes> ropes;
+  std::vector<RopeSettings> rope_settings;  // of which `ropes` were made
   float norm_epsilon = 1e-5F;
   float norm_weight_offset = 0.0F;  // 1 when the file stores w for a norm by (1 + w)
   float attention_scale = 0.0F;

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "models/architecture.h"
 #include "models/decoder.h"
 #include "tensor/codec.h"
 
@@ -41,17 +42,25 @@ void read_gemma_hf(const HfConfig& config, const HfDefaults& defaults, ModelConf
   out.output_bias = out.attention_bias;
 }
 
-void read_gemma_gguf(const GgufConfig& config, std::size_t layers_of_wide_scale, ModelConfig& out) {
+void read_gemma_gguf(const GgufConfig& config, ModelConfig& out) {
   read_gguf_decoder(config, out);
   out.norm_weight_offset = 0.0F;  // such files hold 1 + w
   out.embedding_scale = static_cast<float>(std::sqrt(static_cast<double>(out.hidden)));
   out.activation = graph::Activation::gelu_tanh;
-  // GGUF has no query_pre_attn_scalar. It is head_dim, but for the largest model of each generation, which readers
-  // know by its number of layers.
-  if (out.layers.size() == layers_of_wide_scale) {
-    const auto width = static_cast<double>(out.hidden / out.layers[0].heads);
-    out.attention_scale = static_cast<float>(1.0 / std::sqrt(std::max(width, 1.0)));
-  }
+  out.attention_scale = gguf_attention_scale(architecture_of(out).gguf, out);
+}
+
+void write_gemma_hf(const ModelConfig& config, const HfNames& names, HfJson& out) {
+  HfNames own = names;
+  own.activation_key = "hidden_activation";
+  write_hf_decoder(config, own, out);
+  write_hf_windows(config, out);
+  const auto cap = [](float value) { return value != 0.0F ? HfJson(value) : HfJson(nullptr); };
+  out["attn_logit_softcapping"] = cap(config.attention_softcap);
+  out["final_logit_softcapping"] = cap(config.final_softcap);
+  const double scale = config.attention_scale;
+  out["query_pre_attn_scalar"] = std::round(1e3 / (scale * scale)) / 1e3;
+  out["attention_bias"] = config.attention_bias;
 }
 
 graph::Graph build_gemma(const ModelConfig& config, bool head_norms) {

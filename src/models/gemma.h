@@ -4,13 +4,17 @@
 #include "graph/graph.h"
 #include "models/gguf_config.h"
 #include "models/hf_config.h"
+#include "models/hf_config_write.h"
 
 namespace pastkv::models {
 
 // Sizes and everything the generations share, after which a family's own keys are read. `config` holds the text
 // model's keys.
 void read_gemma_hf(const HfConfig& config, const HfDefaults& defaults, ModelConfig& out);
-void read_gemma_gguf(const GgufConfig& config, std::size_t layers_of_wide_scale, ModelConfig& out);
+void read_gemma_gguf(const GgufConfig& config, ModelConfig& out);
+
+// Keys of the text model that the generations share.
+void write_gemma_hf(const ModelConfig& config, const HfNames& names, HfJson& out);
 
 // A cap on logits: `fallback` when the key is absent, none when it is null.
 float read_gemma_cap(const HfConfig& config, std::string_view key, double fallback);

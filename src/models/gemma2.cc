@@ -46,10 +46,14 @@ void read_hf(const HfConfig& config, ModelConfig& out) {
 }
 
 void read_gguf(const GgufConfig& config, ModelConfig& out) {
-  read_gemma_gguf(config, kLayersOf27B, out);
+  read_gemma_gguf(config, out);
   out.attention_softcap = static_cast<float>(config.positive("attn_logit_softcapping", kAttentionCap));
   out.final_softcap = static_cast<float>(config.positive("final_logit_softcapping", kFinalCap));
   read_gguf_windows(config, config.size("attention.sliding_window", kMaxPositions, kWindow), 2, out);
+}
+
+void write_hf(const ModelConfig& config, HfJson& out) {
+  write_gemma_hf(config, {.model_type = "gemma2", .class_name = "Gemma2ForCausalLM"}, out);
 }
 
 graph::Graph build(const ModelConfig& config) {
@@ -65,8 +69,14 @@ const Architecture kGemma2 = {
     .weights = kWeights,
     .renamed = {},
     .ignored = kCommonIgnored,
+    .gguf = {.architecture = "gemma2",
+             .added_to_norms = 1.0F,
+             .window_is_read = true,
+             .caps_by_default = true,
+             .layers_of_wide_scale = kLayersOf27B},
     .read_hf = read_hf,
     .read_gguf = read_gguf,
+    .write_hf = write_hf,
     .build = build,
 };
 

@@ -48,8 +48,8 @@ constexpr std::array<std::string_view, 9> kIgnored = {
     kCommonIgnored[3],     kCommonIgnored[4],        "vision_tower.",
     "model.vision_tower.", "multi_modal_projector.", "model.multi_modal_projector."};
 
-void use_ropes(graph::RopeAttributes local, ModelConfig& out) {
-  out.ropes.push_back(std::move(local));
+void use_ropes(RopeSettings local, ModelConfig& out) {
+  add_rope(std::move(local), out);
   for (LayerConfig& layer : out.layers) layer.rope = layer.window == 0 ? 0 : 1;
 }
 
@@ -89,12 +89,18 @@ void read_hf(const HfConfig& whole, ModelConfig& out) {
 }
 
 void read_gguf(const GgufConfig& config, ModelConfig& out) {
-  read_gemma_gguf(config, kLayersOf27B, out);
+  read_gemma_gguf(config, out);
   if (config.file().metadata.contains(config.key("final_logit_softcapping"))) {
     out.final_softcap = static_cast<float>(config.positive("final_logit_softcapping"));
   }
   read_gguf_windows(config, config.window(), kPattern, out);
   use_ropes(plain_rope(config.positive("rope.freq_base_swa", kLocalTheta), out.ropes[0].rotary_dim), out);
+}
+
+void write_hf(const ModelConfig& config, HfJson& out) {
+  write_gemma_hf(config, {.model_type = "gemma3_text", .class_name = "Gemma3ForCausalLM"}, out);
+  if (config.rope_settings.at(1).kind != RopeKind::plain) fail_hf("rope_local_base_freq", "is for a plain rope");
+  out["rope_local_base_freq"] = config.rope_settings[1].base;
 }
 
 graph::Graph build(const ModelConfig& config) {
@@ -110,8 +116,13 @@ const Architecture kGemma3 = {
     .weights = kWeights,
     .renamed = kRenamed,
     .ignored = kIgnored,
+    .gguf = {.architecture = "gemma3",
+             .added_to_norms = 1.0F,
+             .window_is_read = true,
+             .layers_of_wide_scale = kLayersOf27B},
     .read_hf = read_hf,
     .read_gguf = read_gguf,
+    .write_hf = write_hf,
     .build = build,
 };
 

@@ -111,7 +111,7 @@ void read_gguf_decoder(const GgufConfig& config, ModelConfig& out) {
     const auto kv_heads = config.sizes("attention.head_count_kv", kMaxHeads, layers);
     for (std::size_t i = 0; i < layers; ++i) out.layers[i].kv_heads = kv_heads[i];
   }
-  out.ropes = {read_gguf_rope(config, head_dim, out.max_positions)};
+  add_rope(read_gguf_rope(config, head_dim, out.max_positions), out);
   out.norm_epsilon = static_cast<float>(config.positive("attention.layer_norm_rms_epsilon"));
   out.attention_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim)));
   out.tied = file.tensors.find("output.weight") == nullptr;

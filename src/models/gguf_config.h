@@ -42,6 +42,7 @@ void read_gguf_decoder(const GgufConfig& config, ModelConfig& out);
 
 // Gives the layers their windows: by attention.sliding_window_pattern, one boolean per layer or the number n in "every
 // n-th layer is full", and without that key by `pattern`.
+inline constexpr std::int64_t kAllSlide = kMaxLayers + 1;
 void read_gguf_windows(const GgufConfig& config, std::int64_t window, std::int64_t pattern, ModelConfig& out);
 
 }  // namespace pastkv::models

@@ -214,7 +214,7 @@ void read_hf_decoder(const HfConfig& config, const HfDefaults& defaults, ModelCo
       config.size("head_dim", kMaxHeadDim,
                   defaults.head_dim ? defaults.head_dim : std::max<std::int64_t>(out.hidden / layer.heads, 1));
   out.layers.assign(static_cast<std::size_t>(config.size("num_hidden_layers", kMaxLayers, defaults.layers)), layer);
-  out.ropes = {read_hf_rope(config, "full_attention", defaults.rope_theta, layer.head_dim, out.max_positions)};
+  add_rope(read_hf_rope(config, "full_attention", defaults.rope_theta, layer.head_dim, out.max_positions), out);
   out.norm_epsilon = static_cast<float>(config.positive("rms_norm_eps", defaults.norm_epsilon));
   out.attention_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(layer.head_dim)));
   out.activation = read_hf_activation(config, defaults.activation_key, defaults.activation);

@@ -1,5 +1,6 @@
 // Llama and what has its shape: Llama 2 and 3, SmolLM, SmolLM2; and Mistral, whose layers slide and which calls itself
 // llama in GGUF. Source: transformers, models/llama/modeling_llama.py and models/mistral/configuration_mistral.py.
+#include <algorithm>
 #include <array>
 
 #include "models/decoder.h"
@@ -52,8 +53,24 @@ void read_gguf(const GgufConfig& config, ModelConfig& out) {
   out.attention_bias = tensors.find("blk.0.attn_q.bias") != nullptr;
   out.output_bias = tensors.find("blk.0.attn_output.bias") != nullptr;
   out.mlp_bias = tensors.find("blk.0.ffn_down.bias") != nullptr;
-  const std::int64_t window = config.window();
-  for (LayerConfig& layer : out.layers) layer.window = window;
+  read_gguf_windows(config, config.window(), kAllSlide, out);
+}
+
+void write_hf(const ModelConfig& config, HfJson& out) {
+  // transformers knows a sliding window in Mistral only, and biases in Llama only.
+  const bool slides = std::ranges::any_of(config.layers, [](const LayerConfig& layer) { return layer.window != 0; });
+  if (slides || config.architecture == kMistral.name) {
+    if (config.attention_bias || config.mlp_bias) fail_hf("biases", "and a sliding window are in no class of one");
+    write_hf_decoder(config, {.model_type = "mistral", .class_name = "MistralForCausalLM"}, out);
+    write_hf_windows(config, out);
+    out.erase("layer_types");  // all layers or none
+    return;
+  }
+  if (config.attention_bias != config.output_bias)
+    fail_hf("attention_bias", "is for query, key, value and output alike");
+  write_hf_decoder(config, {.model_type = "llama", .class_name = "LlamaForCausalLM"}, out);
+  out["attention_bias"] = config.attention_bias;
+  out["mlp_bias"] = config.mlp_bias;
 }
 
 graph::Graph build(const ModelConfig& config) {
@@ -70,8 +87,10 @@ const Architecture kLlama = {
     .weights = kWeights,
     .renamed = {},
     .ignored = kCommonIgnored,
+    .gguf = {.architecture = "llama", .rope_in_pairs = true, .rope_divisors_are_read = true},
     .read_hf = read_llama_hf,
     .read_gguf = read_gguf,
+    .write_hf = write_hf,
     .build = build,
 };
 
@@ -82,8 +101,10 @@ const Architecture kMistral = {
     .weights = kWeights,
     .renamed = {},
     .ignored = kCommonIgnored,
+    .gguf = {.architecture = "llama", .rope_in_pairs = true, .rope_divisors_are_read = true},
     .read_hf = read_mistral_hf,
     .read_gguf = read_gguf,
+    .write_hf = write_hf,
     .build = build,
 };
 

@@ -96,12 +96,43 @@ void read_hf(const HfConfig& config, ModelConfig& out) {
                           .head_dim = head_dim,
                           .intermediate = make_divisible(width, divisor)});
   }
-  out.ropes = {plain_rope(config.positive("rope_freq_constant", 10000.0), head_dim)};
+  add_rope(plain_rope(config.positive("rope_freq_constant", 10000.0), head_dim), out);
   out.norm_epsilon = 1e-6F;  // in the code, not in the file
   out.attention_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim)));
   out.activation = read_hf_activation(config, "activation_fn_name", "swish");
   out.fused_gate_up = true;
   out.tied = config.find_bool("share_input_output_layers").value_or(true);
+}
+
+// The width of an MLP as the configuration has it: a multiple of hidden, from which the width is found again.
+void write_hf(const ModelConfig& config, HfJson& out) {
+  constexpr std::int64_t kDivisor = 1;
+  out["architectures"] = {"OpenELMForCausalLM"};
+  out["model_type"] = "openelm";
+  out["vocab_size"] = config.vocab;
+  out["model_dim"] = config.hidden;
+  out["num_transformer_layers"] = config.layers.size();
+  out["head_dim"] = config.layers[0].head_dim;
+  out["max_context_length"] = config.max_positions;
+  out["rope_max_length"] = 2 * config.max_positions;
+  out["rope_freq_constant"] = config.rope_settings.at(0).base;
+  out["ffn_dim_divisor"] = kDivisor;
+  HfJson heads = HfJson::array();
+  HfJson kv_heads = HfJson::array();
+  HfJson multipliers = HfJson::array();
+  for (const LayerConfig& layer : config.layers) {
+    heads.push_back(layer.heads);
+    kv_heads.push_back(layer.kv_heads);
+    multipliers.push_back(static_cast<double>(layer.intermediate) / static_cast<double>(config.hidden));
+  }
+  out["num_query_heads"] = heads;
+  out["num_kv_heads"] = kv_heads;
+  out["ffn_multipliers"] = multipliers;
+  out["ffn_with_glu"] = true;
+  out["normalize_qk_projections"] = true;
+  out["normalization_layer_name"] = "rms_norm";
+  out["activation_fn_name"] = "swish";
+  out["share_input_output_layers"] = config.tied;
 }
 
 graph::Graph build(const ModelConfig& config) {
@@ -119,8 +150,10 @@ const Architecture kOpenElm = {
     .weights = kWeights,
     .renamed = {},
     .ignored = kCommonIgnored,
+    .gguf = {.architecture = "openelm"},
     .read_hf = read_hf,
     .read_gguf = read_gguf_decoder,
+    .write_hf = write_hf,
     .build = build,
 };
 

@@ -31,8 +31,19 @@ void read_hf(const HfConfig& config, ModelConfig& out) {
 void read_gguf(const GgufConfig& config, ModelConfig& out) {
   read_gguf_decoder(config, out);
   out.fused_gate_up = true;
-  const std::int64_t window = config.window();
-  for (LayerConfig& layer : out.layers) layer.window = window;
+  read_gguf_windows(config, config.window(), kAllSlide, out);
+}
+
+void write_hf(const ModelConfig& config, HfJson& out) {
+  write_hf_decoder(config, {.model_type = "phi3", .class_name = "Phi3ForCausalLM"}, out);
+  write_hf_windows(config, out);
+  out.erase("layer_types");  // all layers or none
+  const RopeSettings& rope = config.rope_settings.at(0);
+  if (rope.kind != RopeKind::longrope) return;
+  // The class computes the attention factor itself, and takes these three keys and no other.
+  out["original_max_position_embeddings"] = rope.original_positions;
+  HfJson& scaling = out["rope_scaling"];
+  scaling = {{"type", "longrope"}, {"short_factor", scaling["short_factor"]}, {"long_factor", scaling["long_factor"]}};
 }
 
 graph::Graph build(const ModelConfig& config) {
@@ -49,8 +60,10 @@ const Architecture kPhi3 = {
     .weights = kWeights,
     .renamed = {},
     .ignored = kCommonIgnored,
+    .gguf = {.architecture = "phi3"},
     .read_hf = read_hf,
     .read_gguf = read_gguf,
+    .write_hf = write_hf,
     .build = build,
 };
 

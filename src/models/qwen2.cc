@@ -38,6 +38,13 @@ void read_hf(const HfConfig& config, ModelConfig& out) {
 void read_gguf(const GgufConfig& config, ModelConfig& out) {
   read_gguf_decoder(config, out);
   out.attention_bias = true;
+  read_gguf_windows(config, config.window(), kAllSlide, out);
+}
+
+void write_hf(const ModelConfig& config, HfJson& out) {
+  write_hf_decoder(config, {.model_type = "qwen2", .class_name = "Qwen2ForCausalLM"}, out);
+  write_hf_windows(config, out);
+  out["use_sliding_window"] = out.contains("layer_types");
 }
 
 graph::Graph build(const ModelConfig& config) {
@@ -54,8 +61,10 @@ const Architecture kQwen2 = {
     .weights = kWeights,
     .renamed = {},
     .ignored = kCommonIgnored,
+    .gguf = {.architecture = "qwen2"},
     .read_hf = read_hf,
     .read_gguf = read_gguf,
+    .write_hf = write_hf,
     .build = build,
 };
 

@@ -42,6 +42,16 @@ void read_gguf(const GgufConfig& config, ModelConfig& out) {
   read_gguf_decoder(config, out);
   out.attention_bias = config.file().tensors.find("blk.0.attn_q.bias") != nullptr;
   out.output_bias = config.file().tensors.find("blk.0.attn_output.bias") != nullptr;
+  read_gguf_windows(config, config.window(), kAllSlide, out);
+}
+
+void write_hf(const ModelConfig& config, HfJson& out) {
+  if (config.attention_bias != config.output_bias)
+    fail_hf("attention_bias", "is for query, key, value and output alike");
+  write_hf_decoder(config, {.model_type = "qwen3", .class_name = "Qwen3ForCausalLM"}, out);
+  out["attention_bias"] = config.attention_bias;
+  write_hf_windows(config, out);
+  out["use_sliding_window"] = out.contains("layer_types");
 }
 
 graph::Graph build(const ModelConfig& config) {
@@ -59,8 +69,10 @@ const Architecture kQwen3 = {
     .weights = kWeights,
     .renamed = {},
     .ignored = kCommonIgnored,
+    .gguf = {.architecture = "qwen3"},
     .read_hf = read_hf,
     .read_gguf = read_gguf,
+    .write_hf = write_hf,
     .build = build,
 };
 

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <stdexcept>
 
 #include "models/families.h"
 
@@ -34,6 +36,20 @@ std::string list(Names names) {
 
 std::span<const Architecture* const> architectures() {
   return kArchitectures;
+}
+
+const Architecture& architecture_of(const ModelConfig& config) {
+  const auto named = [&](const Architecture* architecture) { return architecture->name == config.architecture; };
+  const auto found = std::ranges::find_if(kArchitectures, named);
+  if (found == kArchitectures.end()) throw std::logic_error("no architecture is called " + config.architecture);
+  return **found;
+}
+
+float gguf_attention_scale(const GgufForm& form, const ModelConfig& config) {
+  const LayerConfig& layer = config.layers.at(0);
+  const bool wide = form.layers_of_wide_scale != 0 && config.layers.size() == form.layers_of_wide_scale;
+  const auto width = static_cast<double>(wide ? config.hidden / layer.heads : layer.head_dim);
+  return static_cast<float>(1.0 / std::sqrt(std::max(width, 1.0)));
 }
 
 const Architecture* find_by_hf(std::string_view model_type) {

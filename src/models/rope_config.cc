@@ -70,29 +70,70 @@ double longrope_attention_factor(double extension, double original_positions) {
   return std::sqrt(1 + std::log(extension) / std::log(original_positions));
 }
 
-graph::RopeAttributes plain_rope(double base, std::int64_t rotary_dim) {
-  graph::RopeAttributes rope;
-  rope.rotary_dim = rotary_dim;
-  rope.frequencies.table.inverse_frequencies = rope_frequencies(base, rotary_dim);
-  return rope;
+RopeSettings plain_rope(double base, std::int64_t rotary_dim) {
+  return {.kind = RopeKind::plain, .rotary_dim = rotary_dim, .base = base};
 }
 
 namespace {
 
 // Divides plain frequencies one by one; the order of operations is the reference's.
-graph::RopeTable divided(double base, std::int64_t rotary_dim, const std::vector<float>& divisors, double scale) {
-  graph::RopeTable table{.inverse_frequencies = rope_frequencies(base, rotary_dim), .scale = static_cast<float>(scale)};
+graph::RopeTable divided(const RopeSettings& rope, const std::vector<float>& divisors, double scale) {
+  graph::RopeTable table{.inverse_frequencies = rope_frequencies(rope.base, rope.rotary_dim),
+                         .scale = static_cast<float>(scale)};
   for (std::size_t i = 0; i < divisors.size(); ++i) table.inverse_frequencies[i] /= divisors[i];
   return table;
 }
 
-void set_two_tables(graph::RopeAttributes& rope, double base, const std::vector<float>& short_divisors,
-                    const std::vector<float>& long_divisors, double scale, std::int64_t switch_length) {
-  rope.frequencies.rule = graph::RopeRule::two_tables;
-  rope.frequencies.table = divided(base, rope.rotary_dim, short_divisors, scale);
-  rope.frequencies.long_table = divided(base, rope.rotary_dim, long_divisors, scale);
-  rope.frequencies.switch_length = switch_length;
+}  // namespace
+
+graph::RopeAttributes rope_attributes(const RopeSettings& rope) {
+  graph::RopeAttributes out{.rotary_dim = rope.rotary_dim};
+  graph::RopeFrequencies& frequencies = out.frequencies;
+  frequencies.table = divided(rope, rope.divisors, 1.0);
+  const auto original = static_cast<double>(rope.original_positions);
+  switch (rope.kind) {
+    case RopeKind::plain:
+      break;
+    case RopeKind::linear:
+      for (float& frequency : frequencies.table.inverse_frequencies) frequency /= static_cast<float>(rope.factor);
+      break;
+    case RopeKind::dynamic:
+      frequencies.rule = graph::RopeRule::dynamic;
+      frequencies.base = rope.base;
+      frequencies.factor = rope.factor;
+      frequencies.switch_length = rope.original_positions;
+      break;
+    case RopeKind::llama3:
+      scale_llama3(frequencies.table.inverse_frequencies, {.factor = rope.factor,
+                                                           .low_freq_factor = rope.low_freq_factor,
+                                                           .high_freq_factor = rope.high_freq_factor,
+                                                           .original_positions = original});
+      break;
+    case RopeKind::yarn:
+      frequencies.table = {.inverse_frequencies = yarn_frequencies(rope.base, rope.rotary_dim,
+                                                                   {.factor = rope.factor,
+                                                                    .beta_fast = rope.beta_fast,
+                                                                    .beta_slow = rope.beta_slow,
+                                                                    .original_positions = original,
+                                                                    .truncate = rope.truncate}),
+                           .scale = static_cast<float>(rope.attention_factor)};
+      break;
+    case RopeKind::longrope:
+      frequencies.rule = graph::RopeRule::two_tables;
+      frequencies.table.scale = static_cast<float>(rope.attention_factor);
+      frequencies.long_table = divided(rope, rope.long_divisors, rope.attention_factor);
+      frequencies.switch_length = rope.original_positions;
+      break;
+  }
+  return out;
 }
+
+void add_rope(RopeSettings rope, ModelConfig& out) {
+  out.ropes.push_back(rope_attributes(rope));
+  out.rope_settings.push_back(std::move(rope));
+}
+
+namespace {
 
 // What the keys of a config.json say about one rope.
 struct HfRope {
@@ -153,64 +194,60 @@ std::vector<float> read_factors(const HfRope& rope, std::string_view key) {
   return {found->begin(), found->end()};
 }
 
-void apply_llama3(const HfRope& rope, graph::RopeAttributes& out) {
+void read_llama3(const HfRope& rope, RopeSettings& out) {
   const HfConfig& scaling = rope.scaling();
-  Llama3Scaling values;
-  values.factor = scaling.positive("factor");
-  values.low_freq_factor = scaling.positive("low_freq_factor");
-  values.high_freq_factor = scaling.positive("high_freq_factor");
-  if (values.high_freq_factor <= values.low_freq_factor) {
-    scaling.fail("high_freq_factor", fmt::format("is {}, wanted more than low_freq_factor, {}", values.high_freq_factor,
-                                                 values.low_freq_factor));
+  out.kind = RopeKind::llama3;
+  out.factor = scaling.positive("factor");
+  out.low_freq_factor = scaling.positive("low_freq_factor");
+  out.high_freq_factor = scaling.positive("high_freq_factor");
+  if (out.high_freq_factor <= out.low_freq_factor) {
+    scaling.fail("high_freq_factor",
+                 fmt::format("is {}, wanted more than low_freq_factor, {}", out.high_freq_factor, out.low_freq_factor));
   }
-  values.original_positions =
-      static_cast<double>(scaling.size("original_max_position_embeddings", kMaxPositions, rope.max_positions));
-  scale_llama3(out.frequencies.table.inverse_frequencies, values);
+  out.original_positions = scaling.size("original_max_position_embeddings", kMaxPositions, rope.max_positions);
 }
 
-void apply_yarn(const HfRope& rope, graph::RopeAttributes& out) {
+void read_yarn(const HfRope& rope, RopeSettings& out) {
   const HfConfig& scaling = rope.scaling();
-  YarnScaling values;
-  values.factor = scaling.positive("factor");
-  values.beta_fast = scaling.positive("beta_fast", values.beta_fast);
-  values.beta_slow = scaling.positive("beta_slow", values.beta_slow);
-  values.original_positions =
-      static_cast<double>(scaling.size("original_max_position_embeddings", kMaxPositions, rope.max_positions));
-  values.truncate = scaling.find_bool("truncate").value_or(true);
-  double scale = yarn_attention_factor(values.factor);
+  out.kind = RopeKind::yarn;
+  out.factor = scaling.positive("factor");
+  out.beta_fast = scaling.positive("beta_fast", out.beta_fast);
+  out.beta_slow = scaling.positive("beta_slow", out.beta_slow);
+  out.original_positions = scaling.size("original_max_position_embeddings", kMaxPositions, rope.max_positions);
+  out.truncate = scaling.find_bool("truncate").value_or(true);
+  out.attention_factor = yarn_attention_factor(out.factor);
   const double mscale = scaling.find_float("mscale").value_or(0);
   const double mscale_all_dim = scaling.find_float("mscale_all_dim").value_or(0);
   if (mscale != 0 && mscale_all_dim != 0) {
-    scale = yarn_attention_factor(values.factor, mscale) / yarn_attention_factor(values.factor, mscale_all_dim);
+    out.attention_factor =
+        yarn_attention_factor(out.factor, mscale) / yarn_attention_factor(out.factor, mscale_all_dim);
   }
-  if (scaling.has("attention_factor")) scale = scaling.positive("attention_factor");
-  out.frequencies.table = {.inverse_frequencies = yarn_frequencies(rope.base, rope.rotary_dim, values),
-                           .scale = static_cast<float>(scale)};
+  if (scaling.has("attention_factor")) out.attention_factor = scaling.positive("attention_factor");
 }
 
-void apply_longrope(const HfRope& rope, graph::RopeAttributes& out) {
+void read_longrope(const HfRope& rope, RopeSettings& out) {
   const auto original = rope.original_positions();
-  const std::int64_t switch_length = original.value_or(rope.max_positions);
+  out.kind = RopeKind::longrope;
+  out.original_positions = original.value_or(rope.max_positions);
   const double extension = original ? static_cast<double>(rope.max_positions) / static_cast<double>(*original)
                                     : rope.scaling().positive("factor", 1.0);
-  const double scale = rope.scaling().positive(
-      "attention_factor", longrope_attention_factor(extension, static_cast<double>(switch_length)));
-  const std::vector<float> short_divisors = read_factors(rope, "short_factor");
-  const std::vector<float> long_divisors = read_factors(rope, "long_factor");
-  set_two_tables(out, rope.base, short_divisors, long_divisors, scale, switch_length);
+  out.attention_factor = rope.scaling().positive(
+      "attention_factor", longrope_attention_factor(extension, static_cast<double>(out.original_positions)));
+  out.divisors = read_factors(rope, "short_factor");
+  out.long_divisors = read_factors(rope, "long_factor");
 }
 
 }  // namespace
 
-graph::RopeAttributes read_hf_rope(const HfConfig& config, std::string_view layer_type, double default_theta,
-                                   std::int64_t head_dim, std::int64_t max_positions) {
+RopeSettings read_hf_rope(const HfConfig& config, std::string_view layer_type, double default_theta,
+                          std::int64_t head_dim, std::int64_t max_positions) {
   HfRope rope{.config = config, .settings = find_settings(config, layer_type), .max_positions = max_positions};
   const bool own_base = rope.settings && rope.settings->has("rope_theta");
   const HfConfig& base_holder = own_base ? *rope.settings : config;
   rope.base = base_holder.positive("rope_theta", default_theta);
   if (rope.base <= 1) base_holder.fail("rope_theta", fmt::format("is {}, wanted a number above 1", rope.base));
   rope.rotary_dim = read_rotary_dim(rope, head_dim);
-  graph::RopeAttributes out = plain_rope(rope.base, rope.rotary_dim);
+  RopeSettings out = plain_rope(rope.base, rope.rotary_dim);
   if (!rope.settings) return out;
 
   const HfConfig& scaling = *rope.settings;
@@ -220,22 +257,21 @@ graph::RopeAttributes read_hf_rope(const HfConfig& config, std::string_view laye
   if (kind == "su" || (kind == "yarn" && scaling.has("long_factor"))) kind = "longrope";
   if (kind == "default") return out;
   if (kind == "linear") {
-    const double factor = scaling.positive("factor");
-    for (float& frequency : out.frequencies.table.inverse_frequencies) frequency /= static_cast<float>(factor);
+    out.kind = RopeKind::linear;
+    out.factor = scaling.positive("factor");
   } else if (kind == "dynamic") {
     if (rope.rotary_dim <= 2) {
       scaling.fail(key, fmt::format("is \"dynamic\", which is not defined for {} channels", rope.rotary_dim));
     }
-    out.frequencies.rule = graph::RopeRule::dynamic;
-    out.frequencies.base = rope.base;
-    out.frequencies.factor = scaling.positive("factor");
-    out.frequencies.switch_length = max_positions;
+    out.kind = RopeKind::dynamic;
+    out.factor = scaling.positive("factor");
+    out.original_positions = max_positions;
   } else if (kind == "llama3") {
-    apply_llama3(rope, out);
+    read_llama3(rope, out);
   } else if (kind == "yarn") {
-    apply_yarn(rope, out);
+    read_yarn(rope, out);
   } else if (kind == "longrope") {
-    apply_longrope(rope, out);
+    read_longrope(rope, out);
   } else {
     scaling.fail(key, fmt::format("is \"{}\", which is no kind of rope known here", kind),
                  "known are default, linear, dynamic, llama3, yarn, longrope");
@@ -243,8 +279,8 @@ graph::RopeAttributes read_hf_rope(const HfConfig& config, std::string_view laye
   return out;
 }
 
-graph::RopeAttributes read_gguf_rope(const GgufConfig& config, std::int64_t head_dim, std::int64_t max_positions,
-                                     double default_base) {
+RopeSettings read_gguf_rope(const GgufConfig& config, std::int64_t head_dim, std::int64_t max_positions,
+                            double default_base) {
   const formats::GgufFile& file = config.file();
   const double base = config.positive("rope.freq_base", default_base);
   if (base <= 1) config.fail("rope.freq_base", fmt::format("is {}, wanted a number above 1", base));
@@ -252,19 +288,20 @@ graph::RopeAttributes read_gguf_rope(const GgufConfig& config, std::int64_t head
   if (rotary_dim % 2 != 0) {
     config.fail("rope.dimension_count", fmt::format("is {}, wanted an even number", rotary_dim));
   }
-  graph::RopeAttributes out = plain_rope(base, rotary_dim);
+  RopeSettings out = plain_rope(base, rotary_dim);
   const std::int64_t original = config.size("rope.scaling.original_context_length", kMaxPositions, max_positions);
 
   const auto short_divisors = config.divisors("rope_factors_short.weight", rotary_dim / 2);
   const auto long_divisors = config.divisors("rope_factors_long.weight", rotary_dim / 2);
   if (short_divisors && long_divisors) {
-    set_two_tables(out, base, *short_divisors, *long_divisors, config.positive("rope.scaling.attn_factor", 1.0),
-                   original);
+    out.kind = RopeKind::longrope;
+    out.divisors = *short_divisors;
+    out.long_divisors = *long_divisors;
+    out.attention_factor = config.positive("rope.scaling.attn_factor", 1.0);
+    out.original_positions = original;
     return out;
   }
-  if (const auto divisors = config.divisors("rope_freqs.weight", rotary_dim / 2)) {
-    out.frequencies.table = divided(base, rotary_dim, *divisors, 1.0);
-  }
+  if (auto divisors = config.divisors("rope_freqs.weight", rotary_dim / 2)) out.divisors = std::move(*divisors);
   // A factor of 0 stands for none; a factor without a type is linear.
   const bool old_key = !file.metadata.contains(config.key("rope.scaling.factor"));
   const std::string_view factor_key = old_key ? "rope.scale_linear" : "rope.scaling.factor";
@@ -272,14 +309,18 @@ graph::RopeAttributes read_gguf_rope(const GgufConfig& config, std::int64_t head
   const double factor = stored == 0 ? 1.0 : config.positive(factor_key);
   const std::string kind = file.find_string(config.key("rope.scaling.type")).value_or("linear");
   if (kind == "linear") {
-    for (float& frequency : out.frequencies.table.inverse_frequencies) frequency /= static_cast<float>(factor);
+    if (factor == 1.0) return out;
+    out.kind = RopeKind::linear;
+    out.factor = factor;
   } else if (kind == "yarn") {
-    YarnScaling scaling{.factor = factor, .original_positions = static_cast<double>(original)};
-    scaling.beta_fast = config.positive("rope.scaling.yarn_beta_fast", scaling.beta_fast);
-    scaling.beta_slow = config.positive("rope.scaling.yarn_beta_slow", scaling.beta_slow);
+    out.kind = RopeKind::yarn;
+    out.divisors.clear();
+    out.factor = factor;
+    out.original_positions = original;
+    out.beta_fast = config.positive("rope.scaling.yarn_beta_fast", out.beta_fast);
+    out.beta_slow = config.positive("rope.scaling.yarn_beta_slow", out.beta_slow);
     const double scale = config.positive("rope.scaling.attn_factor", 1.0) * yarn_attention_factor(factor);
-    out.frequencies.table = {.inverse_frequencies = yarn_frequencies(base, rotary_dim, scaling),
-                             .scale = static_cast<float>(config.positive("rope.scaling.yarn_attn_factor", scale))};
+    out.attention_factor = config.positive("rope.scaling.yarn_attn_factor", scale);
   } else if (kind != "none") {
     config.fail("rope.scaling.type", fmt::format("is \"{}\"", kind),
                 kind == "longrope" ? "a file of this kind needs the tensors rope_factors_long and rope_factors_short"

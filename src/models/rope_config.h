@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "models/config.h"
 #include "models/gguf_config.h"
 #include "models/hf_config.h"
 
@@ -39,14 +40,20 @@ double longrope_attention_factor(double extension, double original_positions);
 
 // The rope of a config.json, from `rope_parameters` (flat, or one object per kind of layer, then that of `layer_type`)
 // or from `rope_scaling` and `rope_theta`. `default_theta` stands in when no theta is given.
-graph::RopeAttributes read_hf_rope(const HfConfig& config, std::string_view layer_type, double default_theta,
-                                   std::int64_t head_dim, std::int64_t max_positions);
+RopeSettings read_hf_rope(const HfConfig& config, std::string_view layer_type, double default_theta,
+                          std::int64_t head_dim, std::int64_t max_positions);
 
 // A rope of `base` without any scaling, over `rotary_dim` channels.
-graph::RopeAttributes plain_rope(double base, std::int64_t rotary_dim);
+RopeSettings plain_rope(double base, std::int64_t rotary_dim);
 
 // The rope of a GGUF: metadata, and the tensors rope_freqs and rope_factors_long and _short where they exist.
-graph::RopeAttributes read_gguf_rope(const GgufConfig& config, std::int64_t head_dim, std::int64_t max_positions,
-                                     double default_base = 10000.0);
+RopeSettings read_gguf_rope(const GgufConfig& config, std::int64_t head_dim, std::int64_t max_positions,
+                            double default_base = 10000.0);
+
+// The tables that settings stand for.
+graph::RopeAttributes rope_attributes(const RopeSettings& rope);
+
+// Adds settings and tables to a configuration.
+void add_rope(RopeSettings rope, ModelConfig& out);
 
 }  // namespace pastkv::models

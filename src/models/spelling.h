@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph/interpreter.h"
 #include "models/binding.h"
 #include "models/model.h"
 #include "models/weight_rows.h"
@@ -24,8 +25,14 @@ struct CanonicalModel {
 };
 CanonicalModel canonical(const Model& model);
 
-// Every tensor that a file of this spelling holds for the model, in the order such files have, a tied matrix once.
-// Throws Error when the architecture has no such files, or a tensor cannot be spelt so without decoding it first.
+// Weights as float for the interpreter. The model must outlive the reader.
+graph::WeightReader weight_reader(const CanonicalModel& model);
+
+// In which spelling the model's own file is.
+Spelling spelling_of(const Model& model);
+
+// Every weight that a file of this spelling holds for the model, in the graph's order, a tied matrix once. (A GGUF's
+// tensors of rope factors are no weights.) Throws Error when the architecture has no such file. Points into `model`.
 std::vector<WeightRows> spell(const Model& model, Spelling spelling);
 
 }  // namespace pastkv::models

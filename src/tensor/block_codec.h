@@ -20,5 +20,6 @@ using BlockEncoder = void (*)(const float* in, std::uint8_t* block);
 BlockDecoder block_decoder(DType type);
 // Null for a type that is not written.
 BlockEncoder block_encoder(DType type);
+BlockEncoder super_block_encoder(DType type);  // of those with blocks of 256
 
 }  // namespace pastkv::tensor

@@ -124,7 +124,7 @@ BlockEncoder block_encoder(DType type) {
     case DType::q8_0:
       return encode_q8_0;
     default:
-      return nullptr;
+      return super_block_encoder(type);
   }
 }
 

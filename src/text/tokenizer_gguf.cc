@@ -9,14 +9,12 @@
 #include "text/pre_tokenizers.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_parts.h"
+#include "text/vocabulary.h"
 
 namespace pastkv::text {
 namespace {
 
 using nlohmann::json;
-
-constexpr std::string_view kPrefix = "tokenizer.ggml.";
-constexpr const char* kSpace = "\xE2\x96\x81";  // U+2581, how SentencePiece writes a space
 
 enum TokenType : std::int64_t { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6 };
 
@@ -25,46 +23,9 @@ constexpr std::array<std::string_view, 12> kEndTexts = {"<|eot_id|>", "<|im_end|
                                                         "<|call|>",   "<end_of_turn>", "<turn|>", "<|eom_id|>",
                                                         "<EOT>",      "_<EOT>",        "[EOT]",   "<end_of_utterance>"};
 
-std::string key(std::string_view name) {
-  return std::string(kPrefix) + std::string(name);
-}
-
-struct Metadata {
-  const formats::GgufFile& file;
-  const std::vector<std::string_view>& tokens;
-
-  [[noreturn]] void fail(std::string_view name, std::string reason, std::string remedy = "") const {
-    throw Error(
-        {.file = file.path.string(), .place = key(name), .reason = std::move(reason), .remedy = std::move(remedy)});
-  }
-
-  std::optional<std::int32_t> token_id(std::string_view name) const {
-    const std::optional<std::int64_t> id = file.find_int(key(name));
-    if (!id) return std::nullopt;
-    if (*id < 0 || static_cast<std::uint64_t>(*id) >= tokens.size()) {
-      fail(name, "is " + std::to_string(*id) + ", but the vocabulary has " + std::to_string(tokens.size()) + " tokens");
-    }
-    return static_cast<std::int32_t>(*id);
-  }
-
-  std::string text(std::optional<std::int32_t> id) const { return id ? std::string(tokens[*id]) : std::string(); }
-};
-
-// What a vocabulary says, in the form the Rust side takes.
-struct Vocabulary {
-  std::vector<std::string> changed;  // owns tokens that are spelt another way than in the file
-  std::vector<PastkvView> tokens;
-  std::vector<std::uint8_t> flags;
-  std::vector<float> scores;
-  std::vector<PastkvView> merges;
-  json parts;
-  bool add_bos = false;
-  bool add_eos = false;
-};
-
-void read_flags(const Metadata& data, Vocabulary& vocabulary) {
+void read_flags(const VocabularyKeys& data, Vocabulary& vocabulary) {
   vocabulary.flags.assign(data.tokens.size(), 0);
-  const auto types = data.file.find_ints(key("token_type"));
+  const auto types = data.file.find_ints(ggml_key("token_type"));
   if (!types) return;
   if (types->size() != data.tokens.size()) {
     data.fail("token_type", "has " + std::to_string(types->size()) + " elements, but there are " +
@@ -89,8 +50,8 @@ void read_flags(const Metadata& data, Vocabulary& vocabulary) {
   }
 }
 
-void read_scores(const Metadata& data, Vocabulary& vocabulary) {
-  const auto scores = data.file.find_floats(key("scores"));
+void read_scores(const VocabularyKeys& data, Vocabulary& vocabulary) {
+  const auto scores = data.file.find_floats(ggml_key("scores"));
   if (!scores) data.fail("scores", "is missing", "convert the model again");
   if (scores->size() != data.tokens.size()) {
     data.fail("scores", "has " + std::to_string(scores->size()) + " elements, but there are " +
@@ -100,8 +61,8 @@ void read_scores(const Metadata& data, Vocabulary& vocabulary) {
   for (const double score : *scores) vocabulary.scores.push_back(static_cast<float>(score));
 }
 
-void read_merges(const Metadata& data, Vocabulary& vocabulary) {
-  const std::vector<std::string_view>* merges = data.file.find_strings(key("merges"));
+void read_merges(const VocabularyKeys& data, Vocabulary& vocabulary) {
+  const std::vector<std::string_view>* merges = data.file.find_strings(ggml_key("merges"));
   if (merges == nullptr) data.fail("merges", "is missing", "convert the model again");
   vocabulary.merges.reserve(merges->size());
   for (const std::string_view merge : *merges) vocabulary.merges.push_back(view_of(merge));
@@ -123,7 +84,7 @@ json sentencepiece_decoder(bool space_prefix) {
 }
 
 // Phi-3's special tokens take the white space after them, which the format cannot say.
-void strip_after_specials(const Metadata& data, Vocabulary& vocabulary) {
+void strip_after_specials(const VocabularyKeys& data, Vocabulary& vocabulary) {
   std::string name = data.file.find_string("general.name").value_or("");
   std::transform(name.begin(), name.end(), name.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
@@ -138,7 +99,7 @@ void strip_after_specials(const Metadata& data, Vocabulary& vocabulary) {
 
 // Converters change user-defined tokens: they write their spaces as a text has them, and a score of their own.
 // SentencePiece has U+2581 for each space and the score 0, and merges can make such a token too.
-void restore_user_defined(const Metadata& data, Vocabulary& vocabulary) {
+void restore_user_defined(const VocabularyKeys& data, Vocabulary& vocabulary) {
   std::vector<std::size_t> spaced;
   for (std::size_t id = 0; id < data.tokens.size(); ++id) {
     if (vocabulary.flags[id] != PASTKV_TOKEN_ADDED) continue;
@@ -153,10 +114,10 @@ void restore_user_defined(const Metadata& data, Vocabulary& vocabulary) {
   }
 }
 
-void read_scored_bpe(const Metadata& data, Vocabulary& vocabulary) {
+void read_scored_bpe(const VocabularyKeys& data, Vocabulary& vocabulary) {
   read_scores(data, vocabulary);
   restore_user_defined(data, vocabulary);
-  const bool space_prefix = data.file.find_bool(key("add_space_prefix")).value_or(true);
+  const bool space_prefix = data.file.find_bool(ggml_key("add_space_prefix")).value_or(true);
   json normalizers = json::array();
   if (space_prefix) normalizers.push_back({{"type", "Prepend"}, {"prepend", kSpace}});
   normalizers.push_back(replace_part(" ", kSpace));
@@ -173,7 +134,7 @@ void read_scored_bpe(const Metadata& data, Vocabulary& vocabulary) {
   strip_after_specials(data, vocabulary);
 }
 
-void read_merged_bpe(const Metadata& data, Vocabulary& vocabulary, std::string_view pre) {
+void read_merged_bpe(const VocabularyKeys& data, Vocabulary& vocabulary, std::string_view pre) {
   const PreTokenizer* pieces = find_pre_tokenizer(pre);
   if (pieces == nullptr) {
     data.fail("pre", "\"" + std::string(pre) + "\" is not known", "known are: " + known_pre_tokenizers());
@@ -201,7 +162,7 @@ void read_merged_bpe(const Metadata& data, Vocabulary& vocabulary, std::string_v
 }
 
 // BERT's WordPiece. The file marks the start of a word (U+2581); WordPiece marks the rest of one (##).
-void read_word_piece(const Metadata& data, Vocabulary& vocabulary) {
+void read_word_piece(const VocabularyKeys& data, Vocabulary& vocabulary) {
   vocabulary.changed.reserve(data.tokens.size());
   for (std::size_t id = 0; id < data.tokens.size(); ++id) {
     const std::string_view token = data.tokens[id];
@@ -216,17 +177,18 @@ void read_word_piece(const Metadata& data, Vocabulary& vocabulary) {
   };
   const auto [cls, cls_id] = named("cls_token_id", 101);
   const auto [sep, sep_id] = named("seperator_token_id", 102);
-  const bool lowercase = data.file.find_bool(key("normalizer.lowercase")).value_or(true);
-  vocabulary.parts = {{"model", {{"type", "WordPiece"}, {"unk_token", named("unknown_token_id", 100).first}}},
-                      {"normalizer",
-                       {{"type", "BertNormalizer"},
-                        {"clean_text", true},
-                        {"handle_chinese_chars", true},
-                        {"strip_accents", data.file.find_bool(key("normalizer.strip_accents")).value_or(lowercase)},
-                        {"lowercase", lowercase}}},
-                      {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
-                      {"post_processor", {{"type", "BertProcessing"}, {"sep", {sep, sep_id}}, {"cls", {cls, cls_id}}}},
-                      {"decoder", {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}}}};
+  const bool lowercase = data.file.find_bool(ggml_key("normalizer.lowercase")).value_or(true);
+  vocabulary.parts = {
+      {"model", {{"type", "WordPiece"}, {"unk_token", named("unknown_token_id", 100).first}}},
+      {"normalizer",
+       {{"type", "BertNormalizer"},
+        {"clean_text", true},
+        {"handle_chinese_chars", true},
+        {"strip_accents", data.file.find_bool(ggml_key("normalizer.strip_accents")).value_or(lowercase)},
+        {"lowercase", lowercase}}},
+      {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
+      {"post_processor", {{"type", "BertProcessing"}, {"sep", {sep, sep_id}}, {"cls", {cls, cls_id}}}},
+      {"decoder", {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}}}};
 }
 
 std::string base64(const std::vector<std::int64_t>& bytes) {
@@ -245,14 +207,14 @@ std::string base64(const std::vector<std::int64_t>& bytes) {
 }
 
 // SentencePiece's unigram model (T5 and its kin).
-void read_unigram(const Metadata& data, Vocabulary& vocabulary) {
+void read_unigram(const VocabularyKeys& data, Vocabulary& vocabulary) {
   read_scores(data, vocabulary);
-  const bool space_prefix = data.file.find_bool(key("add_space_prefix")).value_or(true);
+  const bool space_prefix = data.file.find_bool(ggml_key("add_space_prefix")).value_or(true);
   json normalizers = json::array();
-  if (const auto charsmap = data.file.find_ints(key("precompiled_charsmap")); charsmap && !charsmap->empty()) {
+  if (const auto charsmap = data.file.find_ints(ggml_key("precompiled_charsmap")); charsmap && !charsmap->empty()) {
     normalizers.push_back({{"type", "Precompiled"}, {"precompiled_charsmap", base64(*charsmap)}});
   }
-  if (data.file.find_bool(key("remove_extra_whitespaces")).value_or(false)) {
+  if (data.file.find_bool(ggml_key("remove_extra_whitespaces")).value_or(false)) {
     normalizers.push_back({{"type", "Strip"}, {"strip_left", false}, {"strip_right", true}});
     normalizers.push_back({{"type", "Replace"}, {"pattern", {{"Regex", " {2,}"}}}, {"content", kSpace}});
   }
@@ -267,16 +229,18 @@ void read_unigram(const Metadata& data, Vocabulary& vocabulary) {
   vocabulary.add_eos = true;
 }
 
-Vocabulary read_vocabulary(const Metadata& data) {
+}  // namespace
+
+Vocabulary read_vocabulary(const VocabularyKeys& data) {
   Vocabulary vocabulary;
   vocabulary.tokens.reserve(data.tokens.size());
   for (const std::string_view token : data.tokens) vocabulary.tokens.push_back(view_of(token));
   read_flags(data, vocabulary);
-  const std::string model = data.file.require_string(key("model"));
+  const std::string model = data.file.require_string(ggml_key("model"));
   if (model == "llama") {
     read_scored_bpe(data, vocabulary);
   } else if (model == "gpt2") {
-    read_merged_bpe(data, vocabulary, data.file.find_string(key("pre")).value_or("default"));
+    read_merged_bpe(data, vocabulary, data.file.find_string(ggml_key("pre")).value_or("default"));
   } else if (model == "gemma4") {
     read_merged_bpe(data, vocabulary, "gemma4");
   } else if (model == "bert") {
@@ -289,7 +253,9 @@ Vocabulary read_vocabulary(const Metadata& data) {
   return vocabulary;
 }
 
-std::vector<std::int32_t> end_ids(const Metadata& data, const Vocabulary& vocabulary) {
+namespace {
+
+std::vector<std::int32_t> end_ids(const VocabularyKeys& data, const Vocabulary& vocabulary) {
   std::vector<std::int32_t> ids;
   for (const char* name : {"eos_token_id", "eot_token_id", "eom_token_id"}) {
     if (const auto id = data.token_id(name)) ids.push_back(*id);
@@ -308,23 +274,27 @@ std::vector<std::int32_t> end_ids(const Metadata& data, const Vocabulary& vocabu
 
 }  // namespace
 
+VocabularyKeys vocabulary_keys(const formats::GgufFile& file) {
+  const std::vector<std::string_view>* tokens = file.find_strings(ggml_key("tokens"));
+  static const std::vector<std::string_view> kNone;
+  const VocabularyKeys keys{file, tokens != nullptr ? *tokens : kNone};
+  if (keys.tokens.empty()) keys.fail("tokens", "is missing", "convert the model with its vocabulary");
+  return keys;
+}
+
 // BOS and EOS: the file's own flags, and where it has none, what its kind of tokenizer does.
 void Tokenizer::Parts::decide_specials(const formats::GgufFile& file, bool usual_bos, bool usual_eos) {
-  const auto asked = [&file](const char* name, bool usual) { return file.find_bool(key(name)).value_or(usual); };
+  const auto asked = [&file](const char* name, bool usual) { return file.find_bool(ggml_key(name)).value_or(usual); };
   const bool add_bos = asked("add_bos_token", usual_bos);
-  const bool named = file.metadata.contains(key("add_bos_token"));
-  bos_source = !named ? "the default of this kind of tokenizer" : key("add_bos_token");
+  const bool named = file.metadata.contains(ggml_key("add_bos_token"));
+  bos_source = !named ? "the default of this kind of tokenizer" : ggml_key("add_bos_token");
   if (add_bos) prefix = bos;
   if (asked("add_eos_token", usual_eos) && !eos.empty()) suffix = eos.front();
 }
 
 Tokenizer Tokenizer::from_gguf(const formats::GgufFile& file) {
   const std::string origin = file.path.string();
-  const std::vector<std::string_view>* tokens = file.find_strings(key("tokens"));
-  static const std::vector<std::string_view> kNone;
-  const Metadata data{file, tokens != nullptr ? *tokens : kNone};
-  if (tokens == nullptr || tokens->empty()) data.fail("tokens", "is missing", "convert the model with its vocabulary");
-
+  const VocabularyKeys data = vocabulary_keys(file);
   Vocabulary vocabulary = read_vocabulary(data);
   std::unique_ptr<Parts> parts;
   if (const auto whole = file.find_string("tokenizer.huggingface.json")) {

@@ -26,6 +26,16 @@ TEST_F(MappedFileTest, GivesTheBytes) {
   EXPECT_EQ(static_cast<char>(file->bytes()[2]), 'c');
 }
 
+TEST_F(MappedFileTest, DroppedPagesComeBack) {
+  std::ofstream(path("large"), std::ios::binary) << std::string(100000, 'a') << std::string(100000, 'b');
+  const auto file = MappedFile::open(path("large"));
+  file->drop(file->bytes());
+  file->drop(file->bytes().subspan(99999, 2));
+  file->drop({});
+  EXPECT_EQ(static_cast<char>(file->bytes()[99999]), 'a');
+  EXPECT_EQ(static_cast<char>(file->bytes()[100000]), 'b');
+}
+
 TEST_F(MappedFileTest, AnEmptyFileHasNoBytes) {
   std::ofstream(path("empty"), std::ios::binary).flush();
   EXPECT_TRUE(MappedFile::open(path("empty"))->bytes().empty());

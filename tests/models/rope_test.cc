@@ -20,7 +20,8 @@ using testing::HasSubstr;
 const formats::TensorSource kNoTensors;
 
 graph::RopeAttributes rope(const Json& config, std::int64_t head_dim, std::int64_t max_positions = 2048) {
-  return read_hf_rope(HfConfig(config, "config.json", kNoTensors), "full_attention", 10000.0, head_dim, max_positions);
+  return rope_attributes(
+      read_hf_rope(HfConfig(config, "config.json", kNoTensors), "full_attention", 10000.0, head_dim, max_positions));
 }
 
 void expect_close(float got, double wanted) {

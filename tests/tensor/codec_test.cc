@@ -91,7 +91,7 @@ TEST_P(Encode, EqualsTheReferenceBitForBit) {
 
 TEST_P(Encode, NonFiniteAndTinyValuesStayInTheBlock) {
   for (const float odd : {kNan, kInfinity, -kInfinity, 1e-45F, -1e-40F, 3e38F, -3e38F}) {
-    std::vector<float> row(32, 0.0F);
+    std::vector<float> row(256, 0.0F);
     row[7] = odd;
     row[9] = -odd;
     std::vector<std::byte> encoded(byte_size(GetParam(), row.size()).value());
