@@ -28,6 +28,10 @@ float rounded_f16(float value) {
   return f16_to_f32(f32_to_f16(value));
 }
 
+std::uint8_t to_byte(float level) {
+  return static_cast<std::uint8_t>(level);
+}
+
 float inverse(float scale) {
   return scale == 0.0F ? 0.0F : 1.0F / scale;
 }
@@ -38,6 +42,18 @@ float level_of(float value, float highest) {
   return static_cast<float>(static_cast<int>((positive < highest ? positive : highest) + 0.5F));
 }
 
+// The sum of term(0) to term(count - 1), in eight lanes: so that a processor may add several at a time, and any
+// processor gives the same bits.
+template <typename Term>
+float sum_of(int count, const Term& term) {
+  constexpr int kLanes = 8;
+  float lanes[kLanes] = {};
+  for (int j = 0; j < count; j += kLanes) {
+    for (int lane = 0; lane < kLanes; ++lane) lanes[lane] += term(j + lane);
+  }
+  return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
+}
+
 int small_integer(float value, int lowest, int highest) {
   if (!(value > static_cast<float>(lowest))) return lowest;
   if (value >= static_cast<float>(highest)) return highest;
@@ -45,9 +61,7 @@ int small_integer(float value, int lowest, int highest) {
 }
 
 float root_mean_square(const float* in, int count) {
-  float sum = 0.0F;
-  for (int j = 0; j < count; ++j) sum += in[j] * in[j];
-  return std::sqrt(sum / static_cast<float>(count));
+  return std::sqrt(sum_of(count, [in](int j) { return in[j] * in[j]; }) / static_cast<float>(count));
 }
 
 // x is written as scale * level - minimum, both not below 0.
@@ -83,26 +97,26 @@ Affine search_affine(const float* in, const float* weights, int count, float hig
   if (!(range > 0.0F) || !std::isfinite(range))
     return {.scale = 0.0F, .minimum = std::isfinite(smallest) ? -smallest : 0};
   Affine best{.scale = range / highest, .minimum = -smallest};
+  Sums sums;
+  sums.w = sum_of(count, [&](int j) { return weights[j]; });
+  sums.wx = sum_of(count, [&](int j) { return weights[j] * in[j]; });
   float least = INFINITY;
   for (int attempt = 0; attempt < kTries; ++attempt) {
     const float factor = (highest - 1.0F + 0.1F * static_cast<float>(attempt)) / range;
     float levels[kLongestGroup];
-    for (int j = 0; j < count; ++j) levels[j] = level_of((in[j] - smallest) * factor, highest);
-    Sums sums;
+    float weighted[kLongestGroup];
     for (int j = 0; j < count; ++j) {
-      const float wl = weights[j] * levels[j];
-      sums.w += weights[j];
-      sums.wl += wl;
-      sums.wll += wl * levels[j];
-      sums.wx += weights[j] * in[j];
-      sums.wlx += wl * in[j];
+      levels[j] = level_of((in[j] - smallest) * factor, highest);
+      weighted[j] = weights[j] * levels[j];
     }
+    sums.wl = sum_of(count, [&](int j) { return weighted[j]; });
+    sums.wll = sum_of(count, [&](int j) { return weighted[j] * levels[j]; });
+    sums.wlx = sum_of(count, [&](int j) { return weighted[j] * in[j]; });
     const Affine fit = best_affine(sums);
-    float error = 0.0F;
-    for (int j = 0; j < count; ++j) {
+    const float error = sum_of(count, [&](int j) {
       const float difference = fit.scale * levels[j] - fit.minimum - in[j];
-      error += weights[j] * difference * difference;
-    }
+      return weights[j] * difference * difference;
+    });
     if (error < least && fit.scale > 0.0F) {
       least = error;
       best = fit;
@@ -120,17 +134,13 @@ struct AffineBlock {
 };
 
 // Levels of a group under a scale and a minimum as a reader computes them; gives the weighted error.
-float fill_levels(const float* in, const float* weights, int count, float highest, Affine affine,
-                  std::uint8_t* levels) {
+float fill_levels(const float* in, const float* weights, int count, float highest, Affine affine, float* levels) {
   const float factor = inverse(affine.scale);
-  float error = 0.0F;
-  for (int j = 0; j < count; ++j) {
-    const float level = level_of((in[j] + affine.minimum) * factor, highest);
-    const float difference = affine.scale * level - affine.minimum - in[j];
-    error += weights[j] * difference * difference;
-    levels[j] = static_cast<std::uint8_t>(level);
-  }
-  return error;
+  for (int j = 0; j < count; ++j) levels[j] = level_of((in[j] + affine.minimum) * factor, highest);
+  return sum_of(count, [&](int j) {
+    const float difference = affine.scale * levels[j] - affine.minimum - in[j];
+    return weights[j] * difference * difference;
+  });
 }
 
 // The integers for one group: those next to the wanted scale and minimum that give the least error.
@@ -141,7 +151,7 @@ void settle_group(const float* in, const float* weights, int count, float highes
   float least = INFINITY;
   for (int s = std::max(scale - 1, 0); s <= std::min(scale + 1, limit); ++s) {
     for (int m = std::max(minimum - 1, 0); m <= std::min(minimum + 1, limit); ++m) {
-      std::uint8_t levels[kLongestGroup];
+      float levels[kLongestGroup];
       const Affine tried{.scale = block.scale * static_cast<float>(s),
                          .minimum = block.minimum * static_cast<float>(m)};
       const float error = fill_levels(in, weights, count, highest, tried, levels);
@@ -149,7 +159,7 @@ void settle_group(const float* in, const float* weights, int count, float highes
       least = error;
       block.scales[static_cast<std::size_t>(group)] = s;
       block.minima[static_cast<std::size_t>(group)] = m;
-      std::copy_n(levels, count, block.levels.data() + group * count);
+      std::transform(levels, levels + count, block.levels.data() + group * count, to_byte);
     }
   }
 }
@@ -262,13 +272,8 @@ float search_symmetric(const float* in, const float* weights, int count, float h
     const float factor = -(half + 0.1F * static_cast<float>(attempt - kTries / 2)) / extreme;
     float levels[kLongestGroup];
     for (int j = 0; j < count; ++j) levels[j] = level_of(in[j] * factor + half, 2.0F * half - 1.0F) - half;
-    float wlx = 0.0F;
-    float wll = 0.0F;
-    for (int j = 0; j < count; ++j) {
-      const float wl = weights[j] * levels[j];
-      wlx += wl * in[j];
-      wll += wl * levels[j];
-    }
+    const float wlx = sum_of(count, [&](int j) { return weights[j] * levels[j] * in[j]; });
+    const float wll = sum_of(count, [&](int j) { return weights[j] * levels[j] * levels[j]; });
     // With the best scale for these levels, wlx / wll, the error is a constant less this.
     const float gain = wll > 0.0F ? wlx * wlx / wll : -INFINITY;
     if (gain > most) {
@@ -307,19 +312,20 @@ SymmetricBlock encode_symmetric(const float* in, int half, int lowest) {
     for (int s = std::max(middle - 1, -lowest); s <= std::min(middle + 1, lowest - 1); ++s) {
       const float scale = block.scale * static_cast<float>(s);
       const float factor = inverse(scale);
-      std::uint8_t levels[kGroup];
-      float error = 0.0F;
+      const float* numbers = in + group * kGroup;
+      const float* own = weights + group * kGroup;
+      float levels[kGroup];
       for (int j = 0; j < kGroup; ++j) {
-        const int e = group * kGroup + j;
-        const float level = level_of(in[e] * factor + static_cast<float>(half), static_cast<float>(2 * half - 1));
-        const float difference = scale * (level - static_cast<float>(half)) - in[e];
-        error += weights[e] * difference * difference;
-        levels[j] = static_cast<std::uint8_t>(level);
+        levels[j] = level_of(numbers[j] * factor + static_cast<float>(half), static_cast<float>(2 * half - 1));
       }
+      const float error = sum_of(kGroup, [&](int j) {
+        const float difference = scale * (levels[j] - static_cast<float>(half)) - numbers[j];
+        return own[j] * difference * difference;
+      });
       if (!(error < least) && least != INFINITY) continue;
       least = error;
       block.scales[at] = s;
-      std::copy_n(levels, kGroup, block.levels.data() + group * kGroup);
+      std::transform(levels, levels + kGroup, block.levels.data() + group * kGroup, to_byte);
     }
   }
   return block;
