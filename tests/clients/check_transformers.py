@@ -32,7 +32,8 @@ def check_golden(out, data):
         with torch.no_grad():
             logits = model.eval()(golden["ids"][None], use_cache=False).logits[0]
         difference = ((logits - golden["logits"]).abs().max() / golden["logits"].std()).item()
-        right = difference < 1e-4
+        # A scale that the reference rounds to the type of the weights is not rounded when they are loaded as f32.
+        right = difference < (1e-4 if config["torch_dtype"] == "float32" else 1e-3)
         failed += not right
         print(f"{'ok  ' if right else 'FAIL'} {folder.name:24} {difference:.1e}")
     return failed
