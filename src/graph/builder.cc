@@ -45,9 +45,9 @@ ValueId Builder::constant(std::string name, Shape shape, std::vector<double> dat
 }
 
 ValueId Builder::state(std::string name, StateRole role, int layer, std::int64_t heads, std::int64_t head_dim,
-                       std::int64_t window) {
-  const ValueId id =
-      add_value({ValueKind::state, std::move(name), DType::f32, {Symbol::batch, heads, Symbol::context, head_dim}, {}});
+                       std::int64_t window, Dim batch) {
+  const ValueId id = add_value(
+      {ValueKind::state, std::move(name), DType::f32, {std::move(batch), heads, Symbol::context, head_dim}, {}});
   graph_.states.push_back({.value = id, .role = role, .layer = layer, .window = window});
   return id;
 }

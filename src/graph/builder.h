@@ -18,7 +18,7 @@ class Builder {
   ValueId weight(std::string name, Shape shape);  // the same name gives the same value (tied weights)
   ValueId constant(std::string name, Shape shape, std::vector<double> data, tensor::DType dtype = tensor::DType::f32);
   ValueId state(std::string name, StateRole role, int layer, std::int64_t heads, std::int64_t head_dim,
-                std::int64_t window);
+                std::int64_t window, Dim batch = Symbol::batch);
 
   ValueId embedding(ValueId ids, ValueId table);
   ValueId linear(ValueId x, ValueId weight, ValueId bias = -1);

@@ -17,7 +17,6 @@ namespace {
 using tensor::DType;
 using Operands = std::vector<ValueId>;
 
-const Dim kBatch = Symbol::batch;
 const Dim kQuery = Symbol::query;
 const Dim kPast = Symbol::past;
 const Dim kTotal = kPast + kQuery;
@@ -63,8 +62,9 @@ class Expander {
     }
     for (const State& state : source_.states) {
       const Value& value = source_.value(state.value);
-      map_[static_cast<std::size_t>(state.value)] = b_.state(
-          value.name, state.role, state.layer, value.shape[1].constant(), value.shape[3].constant(), state.window);
+      map_[static_cast<std::size_t>(state.value)] =
+          b_.state(value.name, state.role, state.layer, value.shape[1].constant(), value.shape[3].constant(),
+                   state.window, value.shape[0]);
     }
   }
 
@@ -233,7 +233,7 @@ class Expander {
       if (known_positions == positions && known_rope == rope.frequencies) return known;
     }
     const auto [inverse_frequencies, scale] = table(rope.frequencies);
-    const ValueId column = reshape(island(cast(positions, DType::f32)), {kBatch, kQuery, 1, 1});
+    const ValueId column = reshape(island(cast(positions, DType::f32)), {shape(positions)[0], kQuery, 1, 1});
     const ValueId angles = island(multiply({island(column), inverse_frequencies}));  // [batch, query, 1, pairs]
     Rotation made{.cosine = emit(Op::cosine, {angles}), .sine = emit(Op::sine, {angles})};
     if (scale >= 0) made = {.cosine = multiply({made.cosine, scale}), .sine = multiply({made.sine, scale})};
@@ -295,19 +295,20 @@ class Expander {
     const std::int64_t kv_heads = shape(keys)[1].constant();
     const std::int64_t head_dim = shape(q)[3].constant();
     const std::int64_t value_dim = shape(values)[3].constant();
+    const Dim batch = shape(q)[0];
     const Dim group_rows = kQuery * (heads / kv_heads);  // of the query heads that share a KV head, one below the other
 
     q = multiply({transpose(q, {0, 2, 1, 3}), scalar(attributes.scale)});
-    q = reshape(q, {kBatch, kv_heads, group_rows, head_dim});
+    q = reshape(q, {batch, kv_heads, group_rows, head_dim});
     ValueId scores = emit(Op::matmul, {q, transpose(keys, {0, 1, 3, 2})});
-    scores = reshape(scores, {kBatch, heads, kQuery, kTotal});
+    scores = reshape(scores, {batch, heads, kQuery, kTotal});
     if (attributes.softcap != 0.0F) scores = softcap(scores, attributes.softcap);
     const bool boolean = mask >= 0 && b_.graph().value(mask).dtype == DType::boolean;
     if (mask >= 0 && !boolean) scores = add({scores, finite(mask)});
     const ValueId seen = visible(attributes.window, boolean ? mask : -1);
     scores = emit(Op::select, {seen, scores, scalar(static_cast<double>(kMaskedScore))});
-    scores = reshape(emit(Op::softmax, {scores}), {kBatch, kv_heads, group_rows, kTotal});
-    const ValueId mixed = reshape(emit(Op::matmul, {scores, values}), {kBatch, heads, kQuery, value_dim});
+    scores = reshape(emit(Op::softmax, {scores}), {batch, kv_heads, group_rows, kTotal});
+    const ValueId mixed = reshape(emit(Op::matmul, {scores, values}), {batch, heads, kQuery, value_dim});
     return transpose(mixed, {0, 2, 1, 3});
   }
 

@@ -57,6 +57,7 @@ constexpr std::array<OpTraits, kOps> kTraits = {{
     {Op::reduce_sum, "reduce_sum", kPrimitive, 1, 1, kAxis},
     {Op::reduce_mean, "reduce_mean", kPrimitive, 1, 1, kAxis},
     {Op::reduce_max, "reduce_max", kPrimitive, 1, 1, kAxis},
+    {Op::cumulative_sum, "cumulative_sum", kPrimitive, 1, 1, holds<AxisAttributes>},
     {Op::softmax, "softmax", kPrimitive, 1, 1, kNone},
     {Op::range, "range", kPrimitive, 0, 0, kShape},
     {Op::less, "less", kPrimitive, 2, 2, kNone},

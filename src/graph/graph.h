@@ -32,8 +32,8 @@ enum class ValueKind : std::uint8_t {
 enum class StateRole : std::uint8_t { key, value };
 std::string_view name(StateRole role);
 
-// What makes a state more than a tensor. Shape of its Value: [batch, heads, context, head_dim]. Layer and role together
-// name it towards the outside (variant.h), whatever its Value is called.
+// What makes a state more than a tensor. Shape of its Value: [batch, heads, context, head_dim], where batch may be 1.
+// Layer and role together name it towards the outside (variant.h), whatever its Value is called.
 struct State {
   ValueId value = -1;
   StateRole role = StateRole::key;
@@ -93,9 +93,10 @@ enum class Op : std::uint8_t {
   reduce_sum,  // reduce_*: along one axis, which stays with size 1
   reduce_mean,
   reduce_max,
-  softmax,  // over the last axis
-  range,    // (no input) -> 0, 1, 2, ... as i32, in a shape of one axis
-  less,     // -> boolean
+  cumulative_sum,  // along one axis: element i is the sum of those up to and with i
+  softmax,         // over the last axis
+  range,           // (no input) -> 0, 1, 2, ... as i32, in a shape of one axis
+  less,            // -> boolean
   less_equal,
   logical_and,
   select,  // (condition, a, b)
@@ -152,7 +153,7 @@ struct PermutationAttributes {
 };  // transpose
 struct AxisAttributes {
   int axis = -1;
-};  // concat, reduce_*
+};  // concat, reduce_*, cumulative_sum
 struct SliceAttributes {
   int axis = 0;
   Dim begin = 0;

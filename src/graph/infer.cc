@@ -14,7 +14,6 @@ namespace {
 
 using tensor::DType;
 
-const Dim kBatch = Symbol::batch;
 const Dim kQuery = Symbol::query;
 const Dim kPast = Symbol::past;
 const Dim kTotal = kPast + kQuery;
@@ -155,18 +154,18 @@ const Shape& state_shape(const Operands& in) {
 
 Shape state_update_shape(const Operands& in) {
   const Shape& state = state_shape(in);
-  in.expect(1, {kBatch, kQuery, state[1], state[3]});
-  return {kBatch, state[1], kTotal, state[3]};
+  in.expect(1, {state[0], kQuery, state[1], state[3]});
+  return {state[0], state[1], kTotal, state[3]};
 }
 
 Shape state_read_shape(const Operands& in) {
   const Shape& state = state_shape(in);
-  return {kBatch, state[1], kPast, state[3]};
+  return {state[0], state[1], kPast, state[3]};
 }
 
 Shape state_write_shape(const Operands& in) {
   const Shape& state = state_shape(in);
-  in.expect(1, {kBatch, state[1], kTotal, state[3]});
+  in.expect(1, {state[0], state[1], kTotal, state[3]});
   return in.shape(1);
 }
 
@@ -176,16 +175,16 @@ Shape attention_shape(const Operands& in) {
   const Shape& q = in.shape_of(0, 4);       // [batch, query, heads, head_dim]
   const Shape& keys = in.shape_of(1, 4);    // [batch, kv_heads, past + query, head_dim]
   const Shape& values = in.shape_of(2, 4);  // [batch, kv_heads, past + query, value_dim]
-  in.expect(0, {kBatch, kQuery, q[2], q[3]});
-  in.expect(1, {kBatch, keys[1], kTotal, q[3]});
-  in.expect(2, {kBatch, keys[1], kTotal, values[3]});
+  in.expect(0, {q[0], kQuery, q[2], q[3]});
+  in.expect(1, {q[0], keys[1], kTotal, q[3]});
+  in.expect(2, {q[0], keys[1], kTotal, values[3]});
   const Dim& heads = q[2];
   const Dim& kv_heads = keys[1];
   if (!heads.is_constant() || !kv_heads.is_constant() || kv_heads.constant() < 1 ||
       heads.constant() % kv_heads.constant() != 0) {
     in.fail("{} heads over {} KV heads", heads.text(), kv_heads.text());
   }
-  const Shape scores = {kBatch, heads, kQuery, kTotal};
+  const Shape scores = {q[0], heads, kQuery, kTotal};
   if (in.count() == 4 && broadcast(in, in.shape(3), scores) != scores) {
     in.fail("mask {} over scores {}", in.described(3), text(scores));
   }
@@ -193,7 +192,7 @@ Shape attention_shape(const Operands& in) {
   if (!std::isfinite(scale)) in.fail("scale {}", scale);
   if (window < 0) in.fail("window {}", window);
   if (!(softcap >= 0.0F) || !std::isfinite(softcap)) in.fail("softcap {}", softcap);
-  return {kBatch, kQuery, heads, values[3]};
+  return {q[0], kQuery, heads, values[3]};
 }
 
 // --- shapes: elementwise and layout ---
@@ -437,6 +436,9 @@ std::vector<Shape> infer_shapes(const Graph& graph, const Node& node) {
     case Op::logical_and:
     case Op::select:
       return {broadcast_shape(in)};
+    case Op::cumulative_sum:
+      axis_of(in, in.attributes<AxisAttributes>().axis, in.shape(0));
+      return {in.shape(0)};
     case Op::softmax:
       return {in.shape_with_last_axis(0)};
     case Op::activation:
@@ -494,6 +496,9 @@ DType infer_dtype(const Graph& graph, const Node& node) {
     case Op::slice:
     case Op::expand:
     case Op::pick_rows:
+      return in.value(0).dtype;
+    case Op::cumulative_sum:
+      if (in.value(0).dtype == DType::boolean) in.fail("{} is boolean, wants numbers", in.value(0).name);
       return in.value(0).dtype;
     case Op::add:
     case Op::multiply:

@@ -135,6 +135,8 @@ Tensor evaluate(const Graph& graph, const Node& node, const Operands& in, const 
       return reference::range(std::get<ShapeAttributes>(with).shape[0].at(sizes));
     case Op::select:
       return reference::select(*in[0], *in[1], *in[2]);
+    case Op::cumulative_sum:
+      return reference::cumulative_sum(*in[0], std::get<AxisAttributes>(with).axis);
     case Op::softmax:
       return reference::softmax(*in[0]);
     case Op::cast:

@@ -55,6 +55,7 @@ Tensor unary(Op op, const Tensor& x);
 Tensor binary(Op op, const Tensor& a, const Tensor& b);
 Tensor select(const Tensor& condition, const Tensor& a, const Tensor& b);
 Tensor reduce(Op op, const Tensor& x, int axis);
+Tensor cumulative_sum(const Tensor& x, int axis);
 Tensor softmax(const Tensor& x);
 Tensor range(std::int64_t length);
 Tensor cast(const Tensor& x, tensor::DType to);

@@ -289,6 +289,22 @@ Tensor reduce(Op op, const Tensor& x, int axis) {
   return y;
 }
 
+Tensor cumulative_sum(const Tensor& x, int axis) {
+  const auto [outer, n, inner] = around(x.shape, counted(axis, x.shape));
+  Tensor y = x;
+  for (std::size_t o = 0; o < outer; ++o) {
+    for (std::size_t i = 0; i < inner; ++i) {
+      double sum = 0.0;
+      for (std::size_t k = 0; k < n; ++k) {
+        float& value = y.data[(o * n + k) * inner + i];
+        sum += static_cast<double>(value);
+        value = static_cast<float>(sum);
+      }
+    }
+  }
+  return y;
+}
+
 Tensor softmax(const Tensor& x) {
   const int last = static_cast<int>(x.shape.size()) - 1;
   const Tensor powers = unary(Op::exponential, binary(Op::subtract, x, reduce(Op::reduce_max, x, last)));

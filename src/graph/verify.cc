@@ -118,7 +118,8 @@ class Verifier {
   void check_state_shape(const Value& value) {
     const Shape& shape = value.shape;
     const auto size = [&](std::size_t axis) { return shape[axis].is_constant() && shape[axis].constant() > 0; };
-    if (shape.size() != 4 || shape[0] != Symbol::batch || !size(1) || shape[2] != Symbol::context || !size(3)) {
+    if (shape.size() != 4 || (shape[0] != Symbol::batch && shape[0] != Dim(1)) || !size(1) ||
+        shape[2] != Symbol::context || !size(3)) {
       fault("{} has shape {}, wants [batch, heads, context, head_dim]", value.name, text(shape));
     }
   }

@@ -72,6 +72,12 @@ Tensor computed(const json& one) {
   throw std::logic_error("no operation " + operation);
 }
 
+TEST(Reference, CountsUpAlongAnAxis) {
+  const Tensor x{.shape = {2, 3}, .data = {1, 2, 3, 4, 5, 6}};
+  EXPECT_EQ(reference::cumulative_sum(x, 1).data, (std::vector<float>{1, 3, 6, 4, 9, 15}));
+  EXPECT_EQ(reference::cumulative_sum(x, -2).data, (std::vector<float>{1, 2, 3, 5, 7, 9}));
+}
+
 TEST(Reference, AgreesWithTorch) {
   std::ifstream file(PASTKV_TEST_DATA "/graph/operations.json");
   const json cases = json::parse(file);

@@ -26,10 +26,8 @@ namespace {
 constexpr std::size_t kMostAxes = 32;
 
 [[noreturn]] void refuse(const fs::path& file, std::string place, std::string reason, std::string remedy = "") {
-  throw Error({.file = file.string(),
-               .place = std::move(place),
-               .reason = std::move(reason),
-               .remedy = std::move(remedy)});
+  throw Error(
+      {.file = file.string(), .place = std::move(place), .reason = std::move(reason), .remedy = std::move(remedy)});
 }
 
 std::vector<fs::path> onnx_files(const fs::path& folder) {
@@ -88,8 +86,10 @@ std::uint64_t wanted_bytes(const TensorProto& tensor, const fs::path& file, cons
   if (std::cmp_greater(tensor.dims_size(), kMostAxes)) refuse(file, place, fmt::format("{} axes", tensor.dims_size()));
   std::optional<std::uint64_t> total = 1;
   for (const std::int64_t dim : tensor.dims()) {
-    if (dim < 0) refuse(file, place, fmt::format("shape {} has a negative size", shown_shape(std::vector(
-                                                     tensor.dims().begin(), tensor.dims().end()))));
+    if (dim < 0)
+      refuse(file, place,
+             fmt::format("shape {} has a negative size",
+                         shown_shape(std::vector(tensor.dims().begin(), tensor.dims().end()))));
     if (total) total = checked_multiply(*total, static_cast<std::uint64_t>(dim));
   }
   if (total) total = checked_multiply(*total, static_cast<std::uint64_t>(bits));
@@ -97,8 +97,7 @@ std::uint64_t wanted_bytes(const TensorProto& tensor, const fs::path& file, cons
   return *total / 8 + (*total % 8 != 0 ? 1 : 0);
 }
 
-std::uint64_t parsed_number(const std::string& text, const fs::path& file, const std::string& place,
-                            const char* what) {
+std::uint64_t parsed_number(const std::string& text, const fs::path& file, const std::string& place, const char* what) {
   std::uint64_t number = 0;
   const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (failed != std::errc() || end != text.data() + text.size() || text.empty()) {
@@ -267,14 +266,16 @@ OnnxTensor OnnxFile::external(const TensorProto& tensor, OnnxTensor out, std::ui
     if (entry.key() == "length") length = parsed_number(entry.value(), path_, place, "length");
   }
   if (length != wanted) {
-    refuse(path_, place, fmt::format("external data of {} bytes, and {} {} wants {}", length,
-                                     onnx_type_name(out.type), shown_shape(out.shape), wanted));
+    refuse(path_, place,
+           fmt::format("external data of {} bytes, and {} {} wants {}", length, onnx_type_name(out.type),
+                       shown_shape(out.shape), wanted));
   }
   const auto file = data_file(location, place);
   const std::optional<std::uint64_t> end = checked_add(offset, length);
   if (!end || *end > file->bytes().size()) {
-    refuse(path_, place, fmt::format("external data at byte {}, {} bytes long, in '{}' of {} bytes", offset, length,
-                                     shown(location), file->bytes().size()),
+    refuse(path_, place,
+           fmt::format("external data at byte {}, {} bytes long, in '{}' of {} bytes", offset, length, shown(location),
+                       file->bytes().size()),
            "the data file is cut short, or belongs to another model");
   }
   out.bytes = file->bytes().subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(length));
