@@ -69,6 +69,21 @@ bool has_step(const std::vector<const json*>& steps, std::string_view type) {
   return std::ranges::any_of(steps, [&](const json* step) { return text(*step, "type") == type; });
 }
 
+// Line ends that stand in an expression as they are, in the two letters that most files have for them.
+std::string with_escapes(std::string_view expression) {
+  std::string out;
+  for (const char byte : expression) {
+    if (byte == '\n') {
+      out += "\\n";
+    } else if (byte == '\r') {
+      out += "\\r";
+    } else {
+      out += byte;
+    }
+  }
+  return out;
+}
+
 // The regular expression whose matches a step cuts out; empty when it cuts nothing.
 std::optional<std::string> expression_of(const json& step) {
   const std::string type = text(step, "type");
@@ -80,7 +95,7 @@ std::optional<std::string> expression_of(const json& step) {
   // What is cut out and removed, turned round, is what is kept: the same where the expression covers all text.
   const bool isolated = text(step, "behavior") == "Isolated" && !flag(step, "invert", false);
   const bool kept = text(step, "behavior") == "Removed" && flag(step, "invert", false);
-  const std::string expression = text(part(step, "pattern"), "Regex");
+  const std::string expression = with_escapes(text(part(step, "pattern"), "Regex"));
   if ((!isolated && !kept) || expression.empty()) return std::nullopt;
   return expression;
 }

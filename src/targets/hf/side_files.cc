@@ -1,7 +1,10 @@
 #include "targets/hf/side_files.h"
 
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include "base/mapped_file.h"
 #include "models/architecture.h"
@@ -21,10 +24,16 @@ constexpr std::string_view kCompanions[] = {"generation_config.json", "tokenizer
                                             "tokenizer.model",        "vocab.json",          "merges.txt",
                                             "added_tokens.json",      "chat_template.jinja", "special_tokens_map.json"};
 
+// A special token's id, or null: a class has a default where the key is absent, which may be outside the vocabulary.
+HfJson id_of(const GgufFile& file, std::string_view name) {
+  const auto id = file.find_int(fmt::format("tokenizer.ggml.{}_token_id", name == "pad" ? "padding" : name));
+  return id ? HfJson(*id) : HfJson(nullptr);
+}
+
 HfJson generation_config_of(const models::Model& model, const HfJson& config) {
   HfJson generation = HfJson::object();
   for (const char* key : {"bos_token_id", "pad_token_id"}) {
-    if (config.contains(key)) generation[key] = config[key];
+    if (config.contains(key) && !config[key].is_null()) generation[key] = config[key];
   }
   if (!model.eos_ids.empty()) generation["eos_token_id"] = model.eos_ids;
   return generation;
@@ -75,21 +84,22 @@ void write_companions(const models::Model& model, const HfJson& config, Companio
 
 HfJson hf_config(const models::Model& model, std::string_view type) {
   HfJson config = HfJson::object();
+  models::architecture_of(model.config).write_hf(model.config, config);
   if (const auto* folder = std::get_if<HfFolder>(&model.source)) {
-    config = HfJson::parse(folder->config.dump());
+    // The source's own keys are kept. What it spells otherwise, as other versions of transformers do, is there twice.
+    // Only the text part of a model with vision is written, whose keys are in an object of their own.
+    const bool whole = !folder->config.contains("text_config");
+    const HfJson own = HfJson::parse((whole ? folder->config : folder->config["text_config"]).dump());
+    const HfJson written = std::exchange(config, own);
+    for (const auto& [key, value] : written.items()) {
+      if (!config.contains(key) || !whole) config[key] = value;
+    }
     config.erase("dtype");
     config.erase("quantization_config");
-    if (config.contains("text_config")) {
-      // Only the text part of a model with vision is written.
-      config = HfJson::object();
-      models::architecture_of(model.config).write_hf(model.config, config);
-    }
   } else {
-    models::architecture_of(model.config).write_hf(model.config, config);
     const auto& file = std::get<GgufFile>(model.source);
-    if (const auto bos = file.find_int("tokenizer.ggml.bos_token_id")) config["bos_token_id"] = *bos;
-    if (const auto pad = file.find_int("tokenizer.ggml.padding_token_id")) config["pad_token_id"] = *pad;
-    if (const auto eos = file.find_int("tokenizer.ggml.eos_token_id")) config["eos_token_id"] = *eos;
+    for (const std::string_view name : {"bos", "eos", "pad"})
+      config[fmt::format("{}_token_id", name)] = id_of(file, name);
   }
   config["torch_dtype"] = type;
   return config;
