@@ -22,6 +22,7 @@ double shortest(float number) {
 
 std::vector<double> shortest(const std::vector<float>& numbers) {
   std::vector<double> out;
+  out.reserve(numbers.size());
   for (const float number : numbers) out.push_back(shortest(number));
   return out;
 }
@@ -66,6 +67,7 @@ HfJson llama3_json(const RopeSettings& rope) {
 HfJson divided_json(const RopeSettings& rope, const graph::RopeAttributes& tables, std::int64_t max_positions) {
   const std::vector<float> plain = rope_frequencies(rope.base, rope.rotary_dim);
   std::vector<double> divisors;
+  divisors.reserve(plain.size());
   for (std::size_t i = 0; i < plain.size(); ++i) {
     divisors.push_back(static_cast<double>(plain[i]) / tables.frequencies.table.inverse_frequencies[i]);
   }

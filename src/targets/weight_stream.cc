@@ -101,6 +101,7 @@ void WeightStream::encode(const WeightRows& rows, DType type, const ByteSink& si
       }
     });
     give(buffer_, sink);
+    rows.drop();
   }
   std::int64_t sum = 0;
   for (const std::int64_t number : too_large) sum += number;

@@ -39,7 +39,8 @@ float inverse(float scale) {
 // The nearest level; what is no number lands on 0.
 float level_of(float value, float highest) {
   const float positive = value > 0.0F ? value : 0.0F;
-  return static_cast<float>(static_cast<int>((positive < highest ? positive : highest) + 0.5F));
+  const float shifted = (positive < highest ? positive : highest) + 0.5F;  // cut off, a processor's fastest rounding
+  return static_cast<float>(static_cast<int>(shifted));
 }
 
 // The sum of term(0) to term(count - 1), in eight lanes: so that a processor may add several at a time, and any
@@ -261,6 +262,7 @@ void encode_q5_k(const float* in, std::uint8_t* block) {
 // x is written as scale * (level - half). The scale may be below 0: then the extreme number meets the lowest level.
 float search_symmetric(const float* in, const float* weights, int count, float half) {
   constexpr int kTries = 19;
+  constexpr int kMiddle = kTries / 2;
   float extreme = 0.0F;
   for (int j = 0; j < count; ++j) {
     if (std::fabs(in[j]) > std::fabs(extreme)) extreme = in[j];
@@ -269,7 +271,7 @@ float search_symmetric(const float* in, const float* weights, int count, float h
   float best = -extreme / half;
   float most = -INFINITY;
   for (int attempt = 0; attempt < kTries; ++attempt) {
-    const float factor = -(half + 0.1F * static_cast<float>(attempt - kTries / 2)) / extreme;
+    const float factor = -(half + 0.1F * static_cast<float>(attempt - kMiddle)) / extreme;
     float levels[kLongestGroup];
     for (int j = 0; j < count; ++j) levels[j] = level_of(in[j] * factor + half, 2.0F * half - 1.0F) - half;
     const float wlx = sum_of(count, [&](int j) { return weights[j] * levels[j] * in[j]; });
