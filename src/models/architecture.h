@@ -53,6 +53,7 @@ struct Architecture {
   std::span<const Renaming> renamed;          // how other writers of the same model begin their names
   std::span<const std::string_view> ignored;  // tensors no graph uses: beginnings when they end in '.', else endings
   GgufForm gguf;
+  bool counts_positions = false;  // exported decoders have no input position_ids: they count the tokens of the mask
   void (*read_hf)(const HfConfig& config, ModelConfig& out);
   void (*read_gguf)(const GgufConfig& config, ModelConfig& out);
   // The keys of config.json that transformers' class for the model reads. Throws Error when it has none for something.

@@ -74,6 +74,7 @@ const Architecture kGemma2 = {
              .window_is_read = true,
              .caps_by_default = true,
              .layers_of_wide_scale = kLayersOf27B},
+    .counts_positions = true,
     .read_hf = read_hf,
     .read_gguf = read_gguf,
     .write_hf = write_hf,

@@ -120,6 +120,7 @@ const Architecture kGemma3 = {
              .added_to_norms = 1.0F,
              .window_is_read = true,
              .layers_of_wide_scale = kLayersOf27B},
+    .counts_positions = true,
     .read_hf = read_hf,
     .read_gguf = read_gguf,
     .write_hf = write_hf,

@@ -1,12 +1,15 @@
 """Greedy generation from one exported folder by its clients: the text must be the same in all.
 
-    check_onnx_generate.py CLIENT FOLDER --prompt TEXT --tokens N
+    check_onnx_generate.py CLIENT FOLDER --prompt TEXT --tokens N [--node-modules FOLDER]
 
-CLIENT: optimum, genai, openvino. Prints the new token ids, one line.
+CLIENT: optimum, genai, openvino, transformers.js, or all. Prints the new token ids of each; fails when they differ.
 """
 
 import argparse
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 
@@ -70,16 +73,36 @@ def by_openvino(folder, prompt, tokens):
     return made
 
 
+def by_transformers_js(folder, prompt, tokens, modules):
+    script = Path(__file__).with_name("check_onnx_generate.mjs")
+    command = ["node", str(script), modules, folder, prompt, str(tokens)]
+    out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return [int(word) for word in out.strip().splitlines()[-1].split()]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("client", choices=["optimum", "genai", "openvino"])
+    parser.add_argument("client", choices=["optimum", "genai", "openvino", "transformers.js", "all"])
     parser.add_argument("folder")
     parser.add_argument("--prompt", required=True)
     parser.add_argument("--tokens", type=int, default=20)
+    parser.add_argument("--node-modules", default="")
     a = parser.parse_args()
-    run = {"optimum": by_optimum, "genai": by_genai, "openvino": by_openvino}[a.client]
-    print(*run(a.folder, a.prompt, a.tokens))
+    runs = {
+        "optimum": lambda: by_optimum(a.folder, a.prompt, a.tokens),
+        "genai": lambda: by_genai(a.folder, a.prompt, a.tokens),
+        "openvino": lambda: by_openvino(a.folder, a.prompt, a.tokens),
+        "transformers.js": lambda: by_transformers_js(a.folder, a.prompt, a.tokens, a.node_modules),
+    }
+    if a.client == "all" and not Path(a.node_modules).is_dir():
+        print("transformers.js: not run, no", a.node_modules)
+        del runs["transformers.js"]
+    made = {name: run() for name, run in runs.items() if a.client in (name, "all")}
+    for name, ids in made.items():
+        print(f"{name}:", *ids)
+    first = next(iter(made.values()))
+    return 0 if first and all(ids == first for ids in made.values()) else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,13 +1,14 @@
 """Runs exported decoders in ONNX Runtime and compares their logits with golden ones.
 
-    check_onnx_runtime.py --tolerance 1e-4 FOLDER GOLDEN.safetensors [FOLDER GOLDEN.safetensors ...]
+    check_onnx_runtime.py --tolerance 1e-4 WRITTEN MODELS
 
-For each folder: onnx.checker, prefill, cached steps, chunks, a batch padded on the left, num_logits_to_keep.
+WRITTEN holds a folder for each golden model of MODELS. For each: onnx.checker, prefill, cached steps, chunks, a batch padded on the left, num_logits_to_keep.
 A difference is the largest one over the standard deviation of the golden logits.
 """
 
 import argparse
 import sys
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -107,20 +108,23 @@ def check(folder, golden):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tolerance", type=float, required=True)
-    parser.add_argument("pairs", nargs="+")
+    parser.add_argument("written")
+    parser.add_argument("models")
     arguments = parser.parse_args()
-    bad = 0
-    for folder, golden in zip(arguments.pairs[::2], arguments.pairs[1::2]):
+    bad = count = 0
+    for folder in sorted(Path(arguments.written).iterdir()):
+        golden = Path(arguments.models) / f"{folder.name.removesuffix('.gguf')}.golden.safetensors"
+        count += 1
         try:
-            found = check(folder, load_file(golden))
+            found = check(str(folder), load_file(golden))
         except Exception as error:  # a client that refuses the file is a result, not an accident
-            print(f"FAILED {folder}: {str(error)[:300]}")
+            print(f"FAILED {folder.name}: {str(error)[:300]}")
             bad += 1
             continue
-        failed = {what: d for what, d in found.items() if not d <= arguments.tolerance}
-        bad += bool(failed)
-        print("FAILED" if failed else "ok", folder, " ".join(f"{w}={d:.1e}" for w, d in found.items()))
-    return 1 if bad or len(arguments.pairs) % 2 else 0
+        failed = any(not d <= arguments.tolerance for d in found.values())
+        bad += failed
+        print("FAILED" if failed else "ok", folder.name, " ".join(f"{w}={d:.1e}" for w, d in found.items()))
+    return 1 if bad or not count else 0
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@
 #include "base/output.h"
 #include "base/version.h"
 #include "formats/onnx/onnx_file.h"
+#include "models/architecture.h"
 #include "models/spelling.h"
 #include "targets/hf/side_files.h"
 #include "targets/onnx/decoder_graph.h"
@@ -77,7 +78,7 @@ std::optional<OnnxPrecision> onnx_precision_from_name(std::string_view name) {
 Written write_onnx(const models::Model& model, const fs::path& out, const OnnxOptions& options,
                    const WriteContext& context) {
   const models::CanonicalModel canonical = models::canonical(model);
-  const bool position_ids = true;
+  const bool position_ids = !models::architecture_of(model.config).counts_positions;
   const graph::Graph graph = decoder_graph(canonical.graph, position_ids);
   std::vector<const models::WeightRows*> rows(graph.values.size(), nullptr);
   for (std::size_t i = 0; i < canonical.weights.size(); ++i) {
