@@ -28,7 +28,7 @@ def main():
     for prompt in PROMPTS:
         wanted = answer(program, published, prompt)
         answers = answer(program, copy, prompt), answer(program, back, prompt)
-        begins = prompt + " ".join(wanted[len(prompt):].split(" ")[:3])
+        begins = prompt + " ".join(wanted[len(prompt):].split(" ")[:2])
         for model, got, right in ((copy, answers[0], answers[0] == wanted), (back, answers[1], begins in answers[1])):
             failed += not right
             print(f"{'ok  ' if right else 'FAIL'} {model}: {got!r}")
