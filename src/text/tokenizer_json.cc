@@ -178,7 +178,8 @@ std::string tokenizer_json(const formats::GgufFile& file) {
 nlohmann::ordered_json tokenizer_config(const formats::GgufFile& file) {
   const VocabularyKeys keys = vocabulary_keys(file);
   nlohmann::ordered_json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
-                                   {"clean_up_tokenization_spaces", false}};
+                                   {"clean_up_tokenization_spaces", false},
+                                   {"model_input_names", {"input_ids", "attention_mask"}}};
   const auto name = [&](const char* key, const char* id) {
     if (const auto found = keys.token_id(id)) config[key] = keys.text(found);
   };

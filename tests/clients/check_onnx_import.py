@@ -3,6 +3,8 @@
     check_onnx_import.py optimum|genai ONNX_FILES MODELS NAME...
 """
 
+import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,9 +17,17 @@ def by_optimum(model, out):
 
 
 def by_genai(model, out):
-    from onnxruntime_genai.models.builder import create_model
+    from tokenizers import Tokenizer, models
 
-    create_model("", model, out, "fp32", "cpu", tempfile.mkdtemp())
+    with tempfile.TemporaryDirectory() as scratch:
+        source = f"{scratch}/model"  # the builder wants a tokenizer beside the weights
+        shutil.copytree(model, source)
+        vocabulary = {f"<{i}>": i for i in range(64)}
+        Tokenizer(models.WordLevel(vocabulary, unk_token="<0>")).save(f"{source}/tokenizer.json")
+        with open(f"{source}/tokenizer_config.json", "w") as config:
+            json.dump({"tokenizer_class": "PreTrainedTokenizerFast"}, config)
+        builder = [sys.executable, "-m", "onnxruntime_genai.models.builder", "-p", "fp32", "-e", "cpu"]
+        subprocess.run([*builder, "-i", source, "-o", out, "-c", f"{scratch}/cache"], check=True)
 
 
 def main():

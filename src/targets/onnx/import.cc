@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "formats/json_file.h"
+#include "models/config.h"
 #include "targets/onnx/importer.h"
 
 namespace pastkv::targets {
@@ -30,10 +31,23 @@ void take_ids(const json& ids, std::vector<std::int32_t>& out) {
   }
 }
 
-void read_side_files(const fs::path& file, ImportedModel& out) {
+// Where the files beside the model may lie.
+std::vector<fs::path> folders_of(const fs::path& file) {
   const fs::path own = file.has_parent_path() ? file.parent_path() : fs::path(".");
-  std::vector<fs::path> folders = {own};
-  if (own.filename() == "onnx") folders.push_back(own.has_parent_path() ? own.parent_path() : fs::path("."));
+  if (own.filename() != "onnx") return {own};
+  return {own, own.has_parent_path() ? own.parent_path() : fs::path(".")};
+}
+
+// Channels of a head, for files whose caches do not say it; 0 when nothing does.
+std::int64_t head_width(const std::vector<fs::path>& folders) {
+  const json::json_pointer place("/model/decoder/head_size");
+  const json config = beside(folders, "genai_config.json");
+  if (!config.is_object() || !config.contains(place) || !config[place].is_number_integer()) return 0;
+  const auto width = config[place].get<std::int64_t>();
+  return width > 0 && width <= models::kMaxHeadDim ? width : 0;
+}
+
+void read_side_files(const std::vector<fs::path>& folders, ImportedModel& out) {
   for (const fs::path& folder : folders) {
     if (out.tokenizer_folder.empty() && fs::is_regular_file(folder / "tokenizer.json")) out.tokenizer_folder = folder;
   }
@@ -65,9 +79,10 @@ ImportedModel import_onnx(const fs::path& path) {
   ImportedModel out;
   out.name = model_name(file->path());
   out.format = "onnx";
-  OnnxImporter(*file).run(out);
+  const std::vector<fs::path> folders = folders_of(file->path());
+  OnnxImporter(*file, head_width(folders)).run(out);
   out.file_bytes = file->file_bytes();
-  read_side_files(file->path(), out);
+  read_side_files(folders, out);
   out.facts.emplace_back("opset", fmt::format("{}", file->opset()));
   const std::string producer = file->model().producer_name();
   if (!producer.empty()) out.facts.emplace_back("producer", producer + " " + file->model().producer_version());

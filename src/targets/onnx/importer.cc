@@ -63,7 +63,8 @@ std::optional<std::pair<int, graph::StateRole>> cache_place(const std::string& n
 
 }  // namespace
 
-OnnxImporter::OnnxImporter(const formats::OnnxFile& file) : file_(file), b_("onnx") {}
+OnnxImporter::OnnxImporter(const formats::OnnxFile& file, std::int64_t head_width)
+    : file_(file), head_width_(head_width), b_("onnx") {}
 
 void OnnxImporter::refuse(const std::string& reason) const {
   std::string place;
@@ -98,7 +99,8 @@ void OnnxImporter::read_inputs() {
     } else if (initializers_.contains(name)) {
       continue;  // a weight that a caller might replace
     } else if (cache_place(name) && axes == 4) {
-      add_cache(input, {Dim(1), type.shape().dim(1).dim_value(), Symbol::past, type.shape().dim(3).dim_value()});
+      const std::int64_t width = type.shape().dim(3).has_dim_value() ? type.shape().dim(3).dim_value() : head_width_;
+      add_cache(input, {Dim(1), type.shape().dim(1).dim_value(), Symbol::past, width});
     } else if ((name == "input_ids" || name == "position_ids" || name == "attention_mask") && axes == 2) {
       const Shape shape = {1, name == "attention_mask" ? total : Dim(Symbol::query)};
       items_[name] = {.id = b_.input(name, DType::i64, shape), .shape = shape, .dtype = DType::i64};

@@ -32,7 +32,8 @@ struct OnnxItem {
 
 class OnnxImporter {
  public:
-  explicit OnnxImporter(const formats::OnnxFile& file);
+  // `head_width`: channels of a head, where the file calls them by a symbol; 0 when it is not known.
+  OnnxImporter(const formats::OnnxFile& file, std::int64_t head_width);
 
   // Fills graph, weights, vocab, parameters and stored of `out`.
   void run(ImportedModel& out);
@@ -133,6 +134,7 @@ class OnnxImporter {
   graph::ValueId past_of(const std::string& name, const std::string& present);
 
   const formats::OnnxFile& file_;
+  std::int64_t head_width_;
   graph::Builder b_;
   const onnx::NodeProto* at_ = nullptr;
   std::map<std::string, Item> items_;
