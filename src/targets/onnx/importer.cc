@@ -72,7 +72,7 @@ void OnnxImporter::refuse(const std::string& reason) const {
   throw Error({.file = file_.path().string(), .place = place, .reason = reason});
 }
 
-void OnnxImporter::run(ImportedModel& out) {
+void OnnxImporter::run(ImportedModel& out) try {
   if (file_.model().functions_size() > 0) refuse("has functions of its own, which are not read");
   for (const TensorProto& tensor : file_.model().graph().initializer()) initializers_[tensor.name()] = &tensor;
   for (const onnx::NodeProto& node : file_.model().graph().node()) {
@@ -84,6 +84,10 @@ void OnnxImporter::run(ImportedModel& out) {
   for (const onnx::NodeProto* node : ordered()) import(*node);
   at_ = nullptr;
   finish(out);
+} catch (const std::logic_error& misfit) {  // of inputs and outputs
+  refuse(misfit.what());
+} catch (const std::overflow_error&) {
+  refuse("a size leaves 64 bits");
 }
 
 // --- the border ---

@@ -131,6 +131,7 @@ class OnnxImporter {
                       const std::optional<formats::OnnxTensor>& zeros, std::int64_t rows, std::int64_t width,
                       std::int64_t block, int bits) const;
   graph::ValueId rotated(graph::ValueId x, graph::ValueId cosine, graph::ValueId sine, bool interleaved);
+  std::int64_t channels(graph::ValueId x) const;  // of the last axis
   graph::ValueId past_of(const std::string& name, const std::string& present);
 
   const formats::OnnxFile& file_;

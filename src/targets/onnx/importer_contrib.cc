@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "models/config.h"
 #include "targets/onnx/importer.h"
 
 namespace pastkv::targets {
@@ -18,6 +19,13 @@ using graph::SliceAttributes;
 using graph::Symbol;
 using graph::ValueId;
 
+std::int64_t OnnxImporter::channels(ValueId x) const {
+  if (shape(x).empty() || !shape(x).back().is_constant() || shape(x).back().constant() < 1) {
+    refuse(fmt::format("{} has no channels", graph::text(shape(x))));
+  }
+  return shape(x).back().constant();
+}
+
 // The state that a past stands for; this node writes it.
 ValueId OnnxImporter::past_of(const std::string& name, const std::string& present) {
   const auto found = items_.find(name);
@@ -30,8 +38,8 @@ ValueId OnnxImporter::past_of(const std::string& name, const std::string& presen
 
 // x [1, query, heads, n], cosine and sine [1 or query..., 1, pairs]: the first 2 * pairs channels turn.
 ValueId OnnxImporter::rotated(ValueId x, ValueId cosine, ValueId sine, bool interleaved) {
-  const std::int64_t pairs = shape(cosine).back().constant();
-  const std::int64_t width = shape(x).back().constant();
+  const std::int64_t pairs = channels(cosine);
+  const std::int64_t width = channels(x);
   if (2 * pairs > width) refuse(fmt::format("{} angles for heads of {}", pairs, width));
   const auto part = [&](ValueId of, std::int64_t begin, std::int64_t end) {
     const int last = static_cast<int>(shape(of).size()) - 1;
@@ -73,7 +81,8 @@ ValueId OnnxImporter::rotated(ValueId x, ValueId cosine, ValueId sine, bool inte
 void OnnxImporter::on_grouped_attention(const onnx::NodeProto& node) {
   const std::int64_t heads = whole(node, "num_heads", 0);
   const std::int64_t kv_heads = whole(node, "kv_num_heads", 0);
-  if (heads < 1 || kv_heads < 1 || heads % kv_heads != 0) refuse(fmt::format("{} heads over {}", heads, kv_heads));
+  const bool sound = heads >= 1 && heads <= models::kMaxHeads && kv_heads >= 1 && heads % kv_heads == 0;
+  if (!sound) refuse(fmt::format("{} heads over {}", heads, kv_heads));
   if (node.output_size() < 3) refuse("gives no present");
   for (const int unread : {11, 12, 13, 14, 15}) {
     if (has(node, unread)) refuse(fmt::format("input {} is not read here", unread));
@@ -82,13 +91,13 @@ void OnnxImporter::on_grouped_attention(const onnx::NodeProto& node) {
   if (has(node, 1)) {
     parts = {id(node, 0), id(node, 1), id(node, 2)};
   } else {  // query, key and value in one
-    const std::int64_t all = shape(id(node, 0)).back().constant();
+    const std::int64_t all = channels(id(node, 0));
     if (all % (heads + 2 * kv_heads) != 0) refuse(fmt::format("{} channels of {} and {} heads", all, heads, kv_heads));
     const std::int64_t width = all / (heads + 2 * kv_heads);
     parts = b_.split(id(node, 0), {heads * width, kv_heads * width, kv_heads * width});
   }
   const auto in_heads = [&](ValueId x, std::int64_t count) {
-    const std::int64_t width = shape(x).back().constant();
+    const std::int64_t width = channels(x);
     if (width % count != 0) refuse(fmt::format("{} channels of {} heads", width, count));
     return emit(Op::reshape, {x}, ShapeAttributes{.shape = {1, Symbol::query, count, width / count}});
   };
@@ -108,7 +117,7 @@ void OnnxImporter::on_grouped_attention(const onnx::NodeProto& node) {
                  SliceAttributes{.axis = 0, .begin = Symbol::past, .end = Dim(Symbol::past) + Symbol::query});
         rows = emit(Op::gather, {id(node, i), own});
       }
-      return emit(Op::reshape, {rows}, ShapeAttributes{.shape = {1, Symbol::query, 1, shape(rows).back()}});
+      return emit(Op::reshape, {rows}, ShapeAttributes{.shape = {1, Symbol::query, 1, channels(rows)}});
     };
     const bool interleaved = whole(node, "rotary_interleaved", 0) != 0;
     const ValueId cosine = angles(7);
@@ -189,7 +198,7 @@ void OnnxImporter::on_block_matmul(const onnx::NodeProto& node) {
   const std::int64_t rows = whole(node, "N", 0);
   const std::int64_t block = whole(node, "block_size", 0);
   const auto bits = static_cast<int>(whole(node, "bits", 4));
-  constexpr std::int64_t kMost = std::int64_t{1} << 31;
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
   const bool sound = width > 0 && rows > 0 && width < kMost && rows < kMost && block >= 16 && block < kMost &&
                      (block & (block - 1)) == 0 && (bits == 2 || bits == 4 || bits == 8);
   if (!sound) refuse(fmt::format("K {}, N {}, block_size {}, bits {}", width, rows, block, bits));
@@ -215,7 +224,7 @@ void OnnxImporter::on_block_gather(const onnx::NodeProto& node) {
   const std::int64_t block = whole(node, "block_size", 128);
   const auto bits = static_cast<int>(whole(node, "bits", 4));
   if (values.shape.size() != 2 || formats::onnx_bits(values.type) != 8 || whole(node, "gather_axis", 0) != 0 ||
-      (bits != 4 && bits != 8) || block < 16) {
+      (bits != 4 && bits != 8) || block < 16 || block > 4096) {
     refuse("blocks of another kind than rows of packed bytes");
   }
   const std::int64_t rows = values.shape[0];
@@ -243,15 +252,14 @@ void OnnxImporter::on_rotary(const onnx::NodeProto& node) {
     rows = turn(x);
   } else {
     const std::int64_t count = whole(node, "num_heads", 0);
-    const std::int64_t pairs = shape(cosines).back().constant();
-    const std::int64_t width = count > 0 ? before.back().constant() / count : 2 * pairs;
-    if (width < 1 || before.back().constant() % width != 0) refuse("channels that are no whole number of heads");
-    rows =
-        emit(Op::reshape, {x}, ShapeAttributes{.shape = {1, Symbol::query, before.back().constant() / width, width}});
+    const std::int64_t pairs = channels(cosines);
+    const std::int64_t width = count > 0 ? channels(x) / count : 2 * pairs;
+    if (width < 1 || channels(x) % width != 0) refuse("channels that are no whole number of heads");
+    rows = emit(Op::reshape, {x}, ShapeAttributes{.shape = {1, Symbol::query, channels(x) / width, width}});
   }
   const auto angles = [&](ValueId table) {
     const ValueId own = emit(Op::gather, {table, positions});
-    return emit(Op::reshape, {own}, ShapeAttributes{.shape = {1, Symbol::query, 1, shape(own).back()}});
+    return emit(Op::reshape, {own}, ShapeAttributes{.shape = {1, Symbol::query, 1, channels(own)}});
   };
   const ValueId y = rotated(rows, angles(cosines), angles(sines), whole(node, "interleaved", 0) != 0);
   give(node, 0, heads_first ? turn(y) : emit(Op::reshape, {y}, ShapeAttributes{.shape = before}));

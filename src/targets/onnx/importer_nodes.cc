@@ -212,6 +212,7 @@ void OnnxImporter::on_reshape(const onnx::NodeProto& node) {
     to = reshaped(from, sizes_in(node, 1), whole(node, "allowzero", 0) != 0);
   } else if (node.op_type() == "Flatten") {
     const int axis = counted_axis(whole(node, "axis", 1), from.size());
+    if (axis < 0 || std::cmp_greater(axis, from.size())) refuse(fmt::format("axis {} of {}", axis, graph::text(from)));
     const auto product = [&](std::size_t begin, std::size_t end) {
       Dim all = 1;
       for (std::size_t i = begin; i < end; ++i) {

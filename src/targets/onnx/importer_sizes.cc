@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <stdexcept>
 
 #include "targets/onnx/importer.h"
 
@@ -41,13 +42,9 @@ struct Product {
   std::vector<Dim> forms;
 
   void take(const Dim& dim) {
-    if (dim.is_constant()) {
-      factor *= dim.constant();
-      return;
-    }
-    const std::int64_t common = content(dim);
-    factor *= common;
-    forms.push_back(*divided(dim, common));
+    const std::int64_t common = dim.is_constant() ? dim.constant() : content(dim);
+    if (__builtin_mul_overflow(factor, common, &factor)) throw std::overflow_error("a shape's product");
+    if (!dim.is_constant()) forms.push_back(*divided(dim, common));
   }
 };
 
