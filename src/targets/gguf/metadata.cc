@@ -81,6 +81,7 @@ class Describing {
   // One number where all layers agree, else one for each.
   void per_layer(std::string_view name, std::int64_t LayerConfig::* member) {
     std::vector<std::int32_t> numbers;
+    numbers.reserve(config_.layers.size());
     for (const LayerConfig& layer : config_.layers) numbers.push_back(static_cast<std::int32_t>(layer.*member));
     const bool alike = std::ranges::all_of(numbers, [&](std::int32_t number) { return number == numbers.front(); });
     if (alike) {

@@ -33,6 +33,7 @@ Written write_gguf(const models::Model& model, const fs::path& out, const GgufOp
   const TensorPlace place{.layers = static_cast<std::int64_t>(model.config.layers.size()), .tied = model.config.tied};
 
   std::vector<TensorSpec> tensors;
+  tensors.reserve(description.rope_tensors.size() + weights.size());
   for (const RopeTensor& rope : description.rope_tensors) {
     tensors.push_back(
         {.name = rope.name, .dtype = tensor::DType::f32, .shape = {static_cast<std::int64_t>(rope.numbers.size())}});
