@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -49,6 +50,13 @@ ValueId Builder::state(std::string name, StateRole role, int layer, std::int64_t
   const ValueId id = add_value(
       {ValueKind::state, std::move(name), DType::f32, {std::move(batch), heads, Symbol::context, head_dim}, {}});
   graph_.states.push_back({.value = id, .role = role, .layer = layer, .window = window});
+  return id;
+}
+
+ValueId Builder::buffer(std::string name, Shape shape) {
+  const auto before = std::ranges::count(graph_.states, StateRole::buffer, &State::role);
+  const ValueId id = add_value({ValueKind::state, std::move(name), DType::f32, std::move(shape), {}});
+  graph_.states.push_back({.value = id, .role = StateRole::buffer, .layer = static_cast<int>(before), .window = 0});
   return id;
 }
 

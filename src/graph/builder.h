@@ -19,6 +19,7 @@ class Builder {
   ValueId constant(std::string name, Shape shape, std::vector<double> data, tensor::DType dtype = tensor::DType::f32);
   ValueId state(std::string name, StateRole role, int layer, std::int64_t heads, std::int64_t head_dim,
                 std::int64_t window, Dim batch = Symbol::batch);
+  ValueId buffer(std::string name, Shape shape);
 
   ValueId embedding(ValueId ids, ValueId table);
   ValueId linear(ValueId x, ValueId weight, ValueId bias = -1);

@@ -65,6 +65,7 @@ constexpr std::array<OpTraits, kOps> kTraits = {{
     {Op::logical_and, "logical_and", kPrimitive, 2, 2, kNone},
     {Op::select, "select", kPrimitive, 3, 3, kNone},
     {Op::cast, "cast", kPrimitive, 1, 1, holds<CastAttributes>},
+    {Op::update_slice, "update_slice", kPrimitive, 3, 3, kNone},
     {Op::state_read, "state_read", kPrimitive, 1, 1, kNone},
     {Op::state_write, "state_write", kPrimitive, 2, 2, kNone},
 }};
@@ -92,7 +93,15 @@ bool is_composite(Op op) {
 }
 
 std::string_view name(StateRole role) {
-  return role == StateRole::key ? "key" : "value";
+  switch (role) {
+    case StateRole::key:
+      return "key";
+    case StateRole::value:
+      return "value";
+    case StateRole::buffer:
+      return "buffer";
+  }
+  __builtin_unreachable();
 }
 
 std::string_view name(Activation kind) {

@@ -29,11 +29,16 @@ enum class ValueKind : std::uint8_t {
   result,    // output of a node
 };
 
-enum class StateRole : std::uint8_t { key, value };
+enum class StateRole : std::uint8_t {
+  key,
+  value,
+  buffer,  // of an imported file: a tensor of fixed sizes that the graph itself reads and writes as a whole
+};
 std::string_view name(StateRole role);
 
-// What makes a state more than a tensor. Shape of its Value: [batch, heads, context, head_dim], where batch may be 1.
-// Layer and role together name it towards the outside (variant.h), whatever its Value is called.
+// What makes a state more than a tensor. Shape of its Value: [batch, heads, context, head_dim], where batch may be 1;
+// of a buffer, any numbers. Layer and role together name it towards the outside (variant.h), whatever its Value is
+// called; a buffer's layer is its place among the buffers, and it goes by its Value's name.
 struct State {
   ValueId value = -1;
   StateRole role = StateRole::key;
@@ -101,8 +106,9 @@ enum class Op : std::uint8_t {
   logical_and,
   select,  // (condition, a, b)
   cast,
-  state_read,   // (state) -> [batch, heads, past, head_dim]
-  state_write,  // (state, contents [batch, heads, past + query, head_dim]) -> contents
+  update_slice,  // (x, update, begin i32 [axes of x]) -> x with `update` over the elements from `begin` on
+  state_read,    // (state) -> [batch, heads, past, head_dim]; of a buffer, all of it as it stands
+  state_write,   // (state, contents [batch, heads, past + query, head_dim]; of a buffer, all of it) -> contents
 };
 
 inline constexpr std::size_t kOps = static_cast<std::size_t>(Op::state_write) + 1;

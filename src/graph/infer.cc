@@ -44,6 +44,10 @@ class Operands {
   std::size_t count() const { return node_.inputs.size(); }
   const Value& value(std::size_t i) const { return graph_.value(node_.inputs[i]); }
   const Shape& shape(std::size_t i) const { return value(i).shape; }
+  bool is_buffer(std::size_t i) const {
+    const State* state = graph_.state_of(node_.inputs[i]);
+    return state != nullptr && state->role == StateRole::buffer;
+  }
 
   // The shape of input `i`, which must have `axes` axes.
   const Shape& shape_of(std::size_t i, std::size_t axes) const {
@@ -159,11 +163,16 @@ Shape state_update_shape(const Operands& in) {
 }
 
 Shape state_read_shape(const Operands& in) {
+  if (in.is_buffer(0)) return in.shape(0);
   const Shape& state = state_shape(in);
   return {state[0], state[1], kPast, state[3]};
 }
 
 Shape state_write_shape(const Operands& in) {
+  if (in.is_buffer(0)) {
+    in.expect(1, in.shape(0));
+    return in.shape(0);
+  }
   const Shape& state = state_shape(in);
   in.expect(1, {state[0], state[1], kTotal, state[3]});
   return in.shape(1);
@@ -321,11 +330,25 @@ Shape slice_shape(const Operands& in) {
   Shape out = in.shape(0);
   const auto& [axis, begin, end] = in.attributes<SliceAttributes>();
   Dim& size = out[axis_of(in, axis, out)];
-  if (!never_above(0, begin) || !never_above(begin, end) || !never_above(end, size)) {
+  // Whether a buffer of fixed size holds so many tokens is seen when the graph runs.
+  const bool is_seen_later = size.is_constant() && !end.is_constant();
+  if (!never_above(0, begin) || !never_above(begin, end) || !(is_seen_later || never_above(end, size))) {
     in.fail("[{}, {}) of an axis of {}", begin.text(), end.text(), size.text());
   }
   size = end - begin;
   return out;
+}
+
+// The update may not be larger than x where both sizes are numbers; where `begin` puts it is seen when the graph runs.
+Shape update_slice_shape(const Operands& in) {
+  const Shape& x = in.shape(0);
+  const Shape& update = in.shape_of(1, x.size());
+  in.expect(2, {static_cast<std::int64_t>(x.size())});
+  for (std::size_t axis = 0; axis < x.size(); ++axis) {
+    const bool known = x[axis].is_constant() && update[axis].is_constant();
+    if (known && update[axis].constant() > x[axis].constant()) in.fail("{} over {}", in.described(1), in.described(0));
+  }
+  return x;
 }
 
 Shape concat_shape(const Operands& in) {
@@ -418,6 +441,8 @@ std::vector<Shape> infer_shapes(const Graph& graph, const Node& node) {
       return {expand_shape(in)};
     case Op::range:
       return {range_shape(in)};
+    case Op::update_slice:
+      return {update_slice_shape(in)};
     case Op::state_read:
       return {state_read_shape(in)};
     case Op::state_write:
@@ -473,6 +498,10 @@ DType infer_dtype(const Graph& graph, const Node& node) {
       return DType::f32;
     case Op::gather:
       expect_integer(in, 1);
+      return in.value(0).dtype;
+    case Op::update_slice:
+      expect_same(in, 0, 1);
+      expect_integer(in, 2);
       return in.value(0).dtype;
     case Op::range:
       return DType::i32;

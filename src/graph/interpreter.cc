@@ -27,6 +27,27 @@ Extents bound(const Shape& shape, const Sizes& sizes) {
   throw Error({.place = "input " + name, .reason = std::move(reason), .remedy = std::move(remedy)});
 }
 
+bool is_buffer(const Graph& graph, ValueId state) {
+  return graph.state_of(state)->role == StateRole::buffer;
+}
+
+// Where the states are buffers, a graph knows of past tokens only by the size of an input that covers them too.
+void bind_past(const Graph& graph, const std::map<std::string, Tensor>& inputs, Sizes& sizes) {
+  if (graph.states.empty()) return;
+  for (const State& state : graph.states) {
+    if (state.role != StateRole::buffer) return;
+  }
+  for (const ValueId id : graph.inputs) {
+    const Value& input = graph.value(id);
+    const Extents& shape = inputs.at(input.name).shape;
+    for (std::size_t axis = 0; axis < std::min(shape.size(), input.shape.size()); ++axis) {
+      if (input.shape[axis] != Dim(Symbol::past) + Symbol::query) continue;
+      sizes.past = shape[axis] - sizes.query;
+      if (sizes.past < 0) refuse_input(input.name, fmt::format("covers {} of {} tokens", shape[axis], sizes.query));
+    }
+  }
+}
+
 // Batch and query length are what the inputs say; every input must then have the shape that follows.
 Sizes bind_sizes(const Graph& graph, const std::map<std::string, Tensor>& inputs, std::int64_t past,
                  std::int64_t rows) {
@@ -43,7 +64,8 @@ Sizes bind_sizes(const Graph& graph, const std::map<std::string, Tensor>& inputs
       if (input.shape[axis] == Dim(Symbol::query)) sizes.query = shape[axis];
     }
   }
-  sizes.context = past + sizes.query;
+  bind_past(graph, inputs, sizes);
+  sizes.context = sizes.past + sizes.query;
   for (const auto& [name, given] : inputs) {
     if (!known.contains(name)) refuse_input(name, "is no input of the graph");
     const Extents wanted = bound(graph.value(graph.find(name)).shape, sizes);
@@ -73,6 +95,7 @@ std::vector<std::size_t> last_uses(const Graph& graph) {
 }
 
 using Operands = std::vector<const Tensor*>;
+using Shared = std::shared_ptr<const Tensor>;
 
 std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& sizes) {
   std::vector<Tensor> parts;
@@ -141,10 +164,8 @@ Tensor evaluate(const Graph& graph, const Node& node, const Operands& in, const 
       return reference::softmax(*in[0]);
     case Op::cast:
       return reference::cast(*in[0], std::get<CastAttributes>(with).dtype);
-    case Op::state_read:
-      return *in[0];
-    case Op::state_write:
-      return *in[1];
+    case Op::update_slice:
+      return reference::update_slice(*in[0], *in[1], *in[2]);
     case Op::reduce_sum:
     case Op::reduce_mean:
     case Op::reduce_max:
@@ -167,24 +188,26 @@ Tensor evaluate(const Graph& graph, const Node& node, const Operands& in, const 
     case Op::sine:
     case Op::cosine:
       return reference::unary(node.op, *in[0]);
-    case Op::split:
-      break;  // several results: by its own function
+    case Op::split:  // several results: by its own function
+    case Op::state_read:
+    case Op::state_write:
+      break;  // nothing is computed
   }
   throw std::logic_error(fmt::format("{} has no single result", name(node.op)));
 }
 
 // The states as a run finds them: what earlier runs left, or no positions at all.
-std::map<ValueId, Tensor> states_before(const Graph& graph, const std::map<ValueId, Tensor>& kept, const Sizes& sizes) {
-  std::map<ValueId, Tensor> states;
+std::map<ValueId, Shared> states_before(const Graph& graph, const std::map<ValueId, Shared>& kept, const Sizes& sizes) {
+  std::map<ValueId, Shared> states;
   for (const State& state : graph.states) {
     Sizes held = sizes;
     held.context = sizes.past;
     const Extents shape = bound(graph.value(state.value).shape, held);
     const auto known = kept.find(state.value);
-    Tensor contents = known == kept.end() ? reference::zeros(shape) : known->second;
-    if (contents.shape != shape) {
+    Shared contents = known == kept.end() ? std::make_shared<const Tensor>(reference::zeros(shape)) : known->second;
+    if (contents->shape != shape) {
       throw Error(
-          {.reason = fmt::format("batch {}, and the states were filled with batch {}", shape[0], contents.shape[0]),
+          {.reason = fmt::format("batch {}, and the states were filled with batch {}", shape[0], contents->shape[0]),
            .remedy = "reset the states first"});
     }
     states.emplace(state.value, std::move(contents));
@@ -225,8 +248,8 @@ std::map<std::string, Tensor> Interpreter::run(const std::map<std::string, Tenso
                  .remedy = "reset the states and run every token again"});
   }
   const std::vector<std::size_t> last_use = last_uses(graph_);
-  std::map<ValueId, Tensor> states = states_before(graph_, states_, sizes);
-  std::map<ValueId, Tensor> results;
+  std::map<ValueId, Shared> states = states_before(graph_, states_, sizes);
+  std::map<ValueId, Shared> results;
 
   const auto operand = [&](ValueId id) -> const Tensor* {
     switch (graph_.value(id).kind) {
@@ -236,11 +259,16 @@ std::map<std::string, Tensor> Interpreter::run(const std::map<std::string, Tenso
       case ValueKind::constant:
         return &fixed(id);
       case ValueKind::state:
-        return &states.at(id);
+        return states.at(id).get();
       case ValueKind::result:
-        return &results.at(id);
+        return results.at(id).get();
     }
     __builtin_unreachable();
+  };
+
+  // Not copied where it is a result.
+  const auto contents_of = [&](ValueId id) {
+    return graph_.value(id).kind == ValueKind::result ? results.at(id) : std::make_shared<const Tensor>(*operand(id));
   };
 
   for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -249,7 +277,11 @@ std::map<std::string, Tensor> Interpreter::run(const std::map<std::string, Tenso
     for (const ValueId id : node.inputs) in.push_back(operand(id));
 
     std::vector<Tensor> made;
-    if (node.op == Op::split) {
+    if (node.op == Op::state_read) {
+      results[node.outputs[0]] = states.at(node.inputs[0]);
+    } else if (node.op == Op::state_write) {
+      states[node.inputs[0]] = results[node.outputs[0]] = contents_of(node.inputs[1]);
+    } else if (node.op == Op::split) {
       made = split(*in[0], std::get<SplitAttributes>(node.attributes).sizes);
     } else {
       made.push_back(evaluate(graph_, node, in, sizes));
@@ -260,8 +292,8 @@ std::map<std::string, Tensor> Interpreter::run(const std::map<std::string, Tenso
       if (options_.round_to_f16 && value.dtype == DType::f32 && !value.island) {
         made[k] = reference::cast(made[k], DType::f16);
       }
-      if (node.op == Op::state_update || node.op == Op::state_write) states[node.inputs[0]] = made[k];
-      results[node.outputs[k]] = std::move(made[k]);
+      const auto& result = results[node.outputs[k]] = std::make_shared<const Tensor>(std::move(made[k]));
+      if (node.op == Op::state_update) states[node.inputs[0]] = result;
     }
 
     for (const ValueId id : node.inputs) {
@@ -270,9 +302,9 @@ std::map<std::string, Tensor> Interpreter::run(const std::map<std::string, Tenso
   }
 
   std::map<std::string, Tensor> outputs;
-  for (const ValueId id : graph_.outputs) outputs.emplace(graph_.value(id).name, std::move(results.at(id)));
+  for (const ValueId id : graph_.outputs) outputs.emplace(graph_.value(id).name, *results.at(id));
   states_ = std::move(states);
-  past_ += sizes.query;
+  past_ = sizes.past + sizes.query;
   rope_length_ = past_;
   return outputs;
 }
@@ -287,7 +319,9 @@ void Interpreter::truncate(std::int64_t length) {
     throw Error({.reason = fmt::format("cannot keep {} of {} positions", length, past_)});
   }
   if (length == 0) return reset();
-  for (auto& [id, contents] : states_) contents = reference::slice(contents, 2, 0, length);
+  for (auto& [id, contents] : states_) {
+    if (!is_buffer(graph_, id)) contents = std::make_shared<const Tensor>(reference::slice(*contents, 2, 0, length));
+  }
   past_ = length;
 }
 

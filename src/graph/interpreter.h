@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,7 @@ class Interpreter {
   // every token again. After an error the states are as they were before.
   std::map<std::string, Tensor> run(const std::map<std::string, Tensor>& inputs, std::int64_t rows);
 
+  // Of a graph whose states are buffers the caller says how many tokens came before: by an input of past + query.
   std::int64_t past_length() const { return past_; }
   void reset();                        // empties every state
   void truncate(std::int64_t length);  // keeps the first `length` positions; throws Error when there are fewer
@@ -45,9 +47,10 @@ class Interpreter {
   WeightReader weights_;
   Options options_;
   std::int64_t past_ = 0;
-  std::int64_t rope_length_ = 0;      // total length of the last call: its rope tables made the states
-  std::map<ValueId, Tensor> states_;  // [batch, heads, past, head_dim]: of a window too, everything is kept
-  std::map<ValueId, Tensor> fixed_;   // constants, and the weights read so far
+  std::int64_t rope_length_ = 0;  // total length of the last call: its rope tables made the states
+  // [batch, heads, past, head_dim]: of a window too, everything is kept. A buffer's as it is.
+  std::map<ValueId, std::shared_ptr<const Tensor>> states_;
+  std::map<ValueId, Tensor> fixed_;  // constants, and the weights read so far
 };
 
 }  // namespace pastkv::graph

@@ -49,6 +49,8 @@ Tensor gather(const Tensor& table, const Tensor& indices);
 Tensor matmul(const Tensor& a, const Tensor& b);
 Tensor transpose(const Tensor& x, const std::vector<int>& axes);
 Tensor slice(const Tensor& x, int axis, std::int64_t begin, std::int64_t end);
+// x with `update` over its elements from `begin` on. Throws Error when that reaches beyond x.
+Tensor update_slice(const Tensor& x, const Tensor& update, const Tensor& begin);
 Tensor concat(std::span<const Tensor* const> parts, int axis);
 Tensor expand(const Tensor& x, const Extents& shape);
 Tensor unary(Op op, const Tensor& x);

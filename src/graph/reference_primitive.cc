@@ -206,6 +206,9 @@ Tensor transpose(const Tensor& x, const std::vector<int>& axes) {
 
 Tensor slice(const Tensor& x, int axis, std::int64_t begin, std::int64_t end) {
   const std::size_t along = counted(axis, x.shape);
+  if (begin < 0 || begin > end || end > x.shape[along]) {
+    throw Error({.reason = fmt::format("[{}, {}) of an axis of {}", begin, end, x.shape[along])});
+  }
   const Extents strides = strides_of(x.shape);
   Extents shape = x.shape;
   shape[along] = end - begin;
@@ -237,6 +240,32 @@ Tensor concat(std::span<const Tensor* const> parts, int axis) {
       std::copy_n(from, run, y.data.begin() + static_cast<std::ptrdiff_t>((outer * whole.n + before) * whole.inner));
     }
     before += extent(*part, along);
+  }
+  return y;
+}
+
+Tensor update_slice(const Tensor& x, const Tensor& update, const Tensor& begin) {
+  const std::size_t axes = x.shape.size();
+  const Extents strides = strides_of(x.shape);
+  std::int64_t offset = 0;
+  for (std::size_t axis = 0; axis < axes; ++axis) {
+    const auto first = static_cast<std::int64_t>(begin.data[axis]);
+    if (first < 0 || first + update.shape[axis] > x.shape[axis]) {
+      throw Error({.reason = fmt::format("an update of {} elements from {} on reaches beyond axis {}, which has {}",
+                                         update.shape[axis], first, axis, x.shape[axis])});
+    }
+    offset += first * strides[axis];
+  }
+  Tensor y = x;
+  Extents index(axes, 0);
+  for (const float value : update.data) {
+    y.data[static_cast<std::size_t>(offset)] = value;
+    for (std::size_t axis = axes; axis-- > 0;) {
+      offset += strides[axis];
+      if (++index[axis] < update.shape[axis]) break;
+      offset -= strides[axis] * update.shape[axis];
+      index[axis] = 0;
+    }
   }
   return y;
 }

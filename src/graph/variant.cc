@@ -74,6 +74,10 @@ std::vector<TensorInfo> inputs(const Graph& graph, const Variant& variant, tenso
   for (const State& state : graph.states) {
     Sizes sizes = variant.sizes;
     sizes.context = kept_positions(state, sizes.past);
+    if (state.role == StateRole::buffer) {
+      out.push_back(bound(graph.value(state.value).name, state_dtype, graph.value(state.value).shape, sizes));
+      continue;
+    }
     out.push_back(bound(fmt::format("past_key_values.{}.{}", state.layer, name(state.role)), state_dtype,
                         graph.value(state.value).shape, sizes));
   }
@@ -82,6 +86,7 @@ std::vector<TensorInfo> inputs(const Graph& graph, const Variant& variant, tenso
 
 std::uint64_t position_bytes(const Graph& graph, const State& state, tensor::DType state_dtype) {
   const Value& value = graph.value(state.value);
+  if (state.role == StateRole::buffer) return 0;
   const auto heads = static_cast<std::uint64_t>(value.shape[1].constant());
   const auto head_dim = static_cast<std::uint64_t>(value.shape[3].constant());
   const auto row = tensor::byte_size(state_dtype, head_dim);
@@ -98,6 +103,12 @@ std::uint64_t position_bytes(const Graph& graph, const State& state, tensor::DTy
 std::uint64_t state_bytes(const Graph& graph, std::int64_t context, tensor::DType state_dtype) {
   std::uint64_t total = 0;
   for (const State& state : graph.states) {
+    if (state.role == StateRole::buffer) {
+      std::uint64_t elements = 1;
+      for (const Dim& dim : graph.value(state.value).shape) elements *= static_cast<std::uint64_t>(dim.constant());
+      total += tensor::byte_size(state_dtype, elements).value_or(0);
+      continue;
+    }
     const std::int64_t length = state.window == 0 ? context : std::min(context, state.window);
     const auto bytes = checked_multiply(position_bytes(graph, state, state_dtype), static_cast<std::uint64_t>(length));
     const auto sum = bytes ? checked_add(total, *bytes) : std::nullopt;

@@ -39,12 +39,12 @@ std::int64_t kept_positions(const State& state, std::int64_t past);
 // role, "past_key_values.0.key".
 std::vector<TensorInfo> inputs(const Graph& graph, const Variant& variant, tensor::DType state_dtype);
 
-// Bytes of one position of a state, all its heads, batch 1. Throws Error when head_dim is no whole number of blocks of
-// the type.
+// Bytes of one position of a state, all its heads, batch 1; 0 for a buffer, which knows of none. Throws Error when
+// head_dim is no whole number of blocks of the type.
 std::uint64_t position_bytes(const Graph& graph, const State& state, tensor::DType state_dtype);
 
-// Bytes of all states at `context` tokens, batch 1; a window layer holds min(window, context). Throws Error as
-// position_bytes does, and when the bytes leave 64 bits.
+// Bytes of all states at `context` tokens, batch 1; a window layer holds min(window, context), a buffer always all of
+// itself. Throws Error as position_bytes does, and when the bytes leave 64 bits.
 std::uint64_t state_bytes(const Graph& graph, std::int64_t context, tensor::DType state_dtype);
 
 }  // namespace pastkv::graph

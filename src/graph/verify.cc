@@ -105,7 +105,11 @@ class Verifier {
       }
       if (state.layer < 0 || state.window < 0)
         fault("{} has layer {}, window {}", value.name, state.layer, state.window);
-      check_state_shape(value);
+      if (state.role == StateRole::buffer) {
+        check_buffer_shape(value);
+      } else {
+        check_state_shape(value);
+      }
     }
     for (std::size_t i = 0; i < graph_.values.size(); ++i) {
       const Value& value = graph_.values[i];
@@ -121,6 +125,13 @@ class Verifier {
     if (shape.size() != 4 || (shape[0] != Symbol::batch && shape[0] != Dim(1)) || !size(1) ||
         shape[2] != Symbol::context || !size(3)) {
       fault("{} has shape {}, wants [batch, heads, context, head_dim]", value.name, text(shape));
+    }
+  }
+
+  void check_buffer_shape(const Value& value) {
+    for (const Dim& dim : value.shape) {
+      if (!dim.is_constant() || dim.constant() < 1)
+        fault("{} has shape {}, wants numbers", value.name, text(value.shape));
     }
   }
 
@@ -192,7 +203,7 @@ class Verifier {
     fault("{}: {}", where, error.what());
   }
 
-  // A state is read before it is written, and written once. Nothing else may touch it.
+  // A state is read before it is written, and written once; a buffer in any order. Nothing else may touch it.
   void check_state_use(const Node& node, const std::string& where) {
     const bool reads = node.op == Op::state_read;
     const bool writes = node.op == Op::state_update || node.op == Op::state_write;
@@ -201,7 +212,7 @@ class Verifier {
       if (value.kind != ValueKind::state) continue;
       if (i != 0 || !(reads || writes)) {
         fault("{}: {} uses the state {}", where, name(node.op), value.name);
-      } else if (written_.contains(node.inputs[i])) {
+      } else if (written_.contains(node.inputs[i]) && graph_.state_of(node.inputs[i])->role != StateRole::buffer) {
         fault("{}: state {} is {} after it was written", where, value.name, reads ? "read" : "written");
       } else if (writes) {
         written_.insert(node.inputs[i]);
