@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "bench/model_hash.h"
+#include "bench/prompt.h"
 #include "bench/statistics.h"
 #include "engine/model_text.h"
 #include "engine/sampler.h"
@@ -27,37 +28,6 @@ std::int64_t nanoseconds_since(Clock::time_point begin) {
 
 double milliseconds(std::int64_t ns) {
   return static_cast<double>(ns) / 1e6;
-}
-
-// What stands for text when a model has no tokenizer.
-std::vector<std::int32_t> byte_ids(std::string_view text, std::int64_t count, std::int64_t vocab) {
-  std::vector<std::int32_t> ids;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const auto byte = static_cast<unsigned char>(text[static_cast<std::size_t>(i) % text.size()]);
-    ids.push_back(static_cast<std::int32_t>(byte % vocab));
-  }
-  return ids;
-}
-
-// Exactly `count` ids of real text, with the BOS the model asks for.
-std::vector<std::int32_t> prompt_ids(const std::optional<text::Tokenizer>& tokenizer, std::string text,
-                                     std::int64_t count, std::int64_t vocab) {
-  if (text.empty()) {
-    throw Error({.file = {}, .place = "prompt", .reason = "is empty", .remedy = "give a text with --prompt-file"});
-  }
-  std::vector<std::int32_t> ids;
-  if (!tokenizer) ids = byte_ids(text, count, vocab);
-  for (std::size_t before = 0; std::ssize(ids) < count; before = ids.size(), text += text) {
-    ids = tokenizer->encode(text, /*add_special=*/true, text::SpecialText::as_text);
-    if (ids.size() <= before) {
-      throw Error({.file = {},
-                   .place = "prompt",
-                   .reason = fmt::format("gives {} tokens, however often it is repeated", ids.size()),
-                   .remedy = "give another text with --prompt-file"});
-    }
-  }
-  ids.resize(static_cast<std::size_t>(count));
-  return ids;
 }
 
 // True when most bytes of matrices are of types that the kernels multiply as 8-bit integers.
@@ -154,9 +124,9 @@ ModelMeasurement measure(const std::filesystem::path& path, const MeasureOptions
   const auto begin = Clock::now();
   const models::Model model = models::open_model(path);
   const engine::Engine engine(model, options.engine);
-  engine::Session session(engine, {.context = options.prompt_tokens + options.generate_tokens,
-                                   .cache_type = options.cache_type,
-                                   .chunk = options.chunk});
+  engine::EngineSession session(engine, {.context = options.prompt_tokens + options.generate_tokens,
+                                         .cache_type = options.cache_type,
+                                         .chunk = options.chunk});
   ModelMeasurement out;
   out.load_ms = milliseconds(nanoseconds_since(begin));
   out.name = model.name;

@@ -59,7 +59,4 @@ struct ModelMeasurement {
 ModelMeasurement measure(const std::filesystem::path& model, const MeasureOptions& options,
                          const std::function<void(std::string_view)>& progress);
 
-// The prompt that is used when none is given: plain English prose.
-std::string_view default_prompt();
-
 }  // namespace pastkv::bench

@@ -9,7 +9,7 @@
 #include <optional>
 #include <span>
 
-#include "engine/executor.h"
+#include "engine/session.h"
 
 namespace pastkv::bench {
 

@@ -1,6 +1,43 @@
-#include "bench/measure.h"
+#include "bench/prompt.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
 
 namespace pastkv::bench {
+namespace {
+
+// What stands for text when a model has no tokenizer.
+std::vector<std::int32_t> byte_ids(std::string_view text, std::int64_t count, std::int64_t vocab) {
+  std::vector<std::int32_t> ids;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto byte = static_cast<unsigned char>(text[static_cast<std::size_t>(i) % text.size()]);
+    ids.push_back(static_cast<std::int32_t>(byte % vocab));
+  }
+  return ids;
+}
+
+}  // namespace
+
+std::vector<std::int32_t> prompt_ids(const std::optional<text::Tokenizer>& tokenizer, std::string text,
+                                     std::int64_t count, std::int64_t vocab) {
+  if (text.empty()) {
+    throw Error({.file = {}, .place = "prompt", .reason = "is empty", .remedy = "give a text with --prompt-file"});
+  }
+  std::vector<std::int32_t> ids;
+  if (!tokenizer) ids = byte_ids(text, count, vocab);
+  for (std::size_t before = 0; std::ssize(ids) < count; before = ids.size(), text += text) {
+    ids = tokenizer->encode(text, /*add_special=*/true, text::SpecialText::as_text);
+    if (ids.size() <= before) {
+      throw Error({.file = {},
+                   .place = "prompt",
+                   .reason = fmt::format("gives {} tokens, however often it is repeated", ids.size()),
+                   .remedy = "give another text with --prompt-file"});
+    }
+  }
+  ids.resize(static_cast<std::size_t>(count));
+  return ids;
+}
 
 std::string_view default_prompt() {
   return "The lighthouse stands at the end of a long spit of shingle, two miles from the nearest road, and the only "

@@ -8,7 +8,6 @@
 #include "bench/process.h"
 #include "bench/statistics.h"
 #include "cli/terminal.h"
-#include "engine/model_text.h"
 
 namespace pastkv::cli {
 namespace {
@@ -20,8 +19,8 @@ std::string speed(std::int64_t tokens, double ms) {
 
 }  // namespace
 
-text::ChatTemplate require_template(const LoadedModel& loaded, const std::filesystem::path& path) {
-  auto chat = engine::chat_template_of(loaded.model);
+text::ChatTemplate require_template(const bench::OpenedModel& loaded, const std::filesystem::path& path) {
+  auto chat = loaded.chat_template();
   if (!chat) {
     throw Error({.file = path.string(),
                  .place = "chat template",
@@ -31,7 +30,7 @@ text::ChatTemplate require_template(const LoadedModel& loaded, const std::filesy
   return *std::move(chat);
 }
 
-const text::Tokenizer& require_tokenizer(const LoadedModel& loaded, const std::filesystem::path& path,
+const text::Tokenizer& require_tokenizer(const bench::OpenedModel& loaded, const std::filesystem::path& path,
                                          std::string_view remedy) {
   if (!loaded.tokenizer) {
     throw Error(
@@ -40,8 +39,8 @@ const text::Tokenizer& require_tokenizer(const LoadedModel& loaded, const std::f
   return *loaded.tokenizer;
 }
 
-std::int64_t context_for(const LoadedModel& loaded, std::int64_t asked, std::int64_t needed, bool quiet) {
-  const std::int64_t trained = loaded.model.config.max_positions;
+std::int64_t context_for(const bench::OpenedModel& loaded, std::int64_t asked, std::int64_t needed, bool quiet) {
+  const std::int64_t trained = loaded.max_positions;
   if (asked == 0) return trained > 0 ? std::min(trained, needed) : needed;
   if (trained > 0 && asked > trained) {
     warn(fmt::format("a context of {} tokens is more than the {} that the model was trained for", asked, trained),

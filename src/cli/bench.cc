@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/thread_pool.h"
+#include "bench/prompt.h"
 #include "bench/report.h"
 #include "cli/bench_table.h"
 #include "cli/command.h"

@@ -12,7 +12,6 @@
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/terminal.h"
-#include "engine/model_text.h"
 
 namespace pastkv::cli {
 namespace {
@@ -37,14 +36,14 @@ constexpr const char* kHelp =
 
 class Conversation {
  public:
-  Conversation(const ChatFlags& flags, const LoadedModel& loaded, engine::GenerateOptions options)
+  Conversation(const ChatFlags& flags, const bench::OpenedModel& loaded, engine::GenerateOptions options)
       : flags_(flags),
         template_(require_template(loaded, flags.model)),
         tokenizer_(require_tokenizer(loaded, flags.model, "use a model with one")),
         options_(std::move(options)),
-        session_(*loaded.engine, {.context = context_for(loaded, flags.context, kDefaultContext, flags.quiet),
-                                  .cache_type = cache_type(flags.engine),
-                                  .chunk = flags.engine.chunk}) {
+        session_(loaded.session({.context = context_for(loaded, flags.context, kDefaultContext, flags.quiet),
+                                 .cache_type = cache_type(flags.engine),
+                                 .chunk = flags.engine.chunk})) {
     clear();
   }
 
@@ -67,17 +66,17 @@ class Conversation {
  private:
   void answer() {
     const std::vector<std::int32_t> prompt = text::encode_chat(template_, messages_, {}, tokenizer_);
-    if (std::ssize(prompt) >= session_.context()) {
-      throw Error(
-          {.file = {},
-           .place = "conversation",
-           .reason = fmt::format("has grown to {} tokens, and the context holds {}", prompt.size(), session_.context()),
-           .remedy = "/clear starts a new one; --context makes room for longer ones"});
+    if (std::ssize(prompt) >= session_->context()) {
+      throw Error({.file = {},
+                   .place = "conversation",
+                   .reason = fmt::format("has grown to {} tokens, and the context holds {}", prompt.size(),
+                                         session_->context()),
+                   .remedy = "/clear starts a new one; --context makes room for longer ones"});
     }
     const Interruptible interruptible;
     options_.cancel = interruptible.flag();
     const engine::Generated reply =
-        engine::generate(session_, prompt, &tokenizer_, options_, [](std::string_view text) {
+        engine::generate(*session_, prompt, &tokenizer_, options_, [](std::string_view text) {
           std::fwrite(text.data(), 1, text.size(), stdout);
           std::fflush(stdout);
         });
@@ -85,7 +84,7 @@ class Conversation {
     std::fflush(stdout);
     if (reply.finish == engine::Finish::length && flags_.max_tokens < 0) {
       warn(fmt::format("the answer ends here: the context of {} tokens is full; /clear starts a new conversation",
-                       session_.context()),
+                       session_->context()),
            flags_.quiet);
     }
     if (flags_.stats) fmt::print(stderr, "{}\n", stats_line(reply, prompt.size()));
@@ -96,7 +95,7 @@ class Conversation {
   text::ChatTemplate template_;
   const text::Tokenizer& tokenizer_;
   engine::GenerateOptions options_;
-  engine::Session session_;
+  std::unique_ptr<engine::Session> session_;
   nlohmann::json messages_;
 };
 
@@ -115,11 +114,11 @@ void chat(const ChatFlags& flags) {
   options.sampler = sampler_options(flags.sampler);
   options.max_tokens = flags.max_tokens;
   const auto loaded = load(flags.model, flags.engine, flags.quiet);
-  options.eos_ids = engine::eos_ids(loaded->model, loaded->tokenizer);
+  options.eos_ids = loaded->eos_ids;
   Conversation conversation(flags, *loaded, std::move(options));
 
   const bool interactive = is_terminal(STDIN_FILENO);
-  if (interactive && !flags.quiet) fmt::print(stderr, "{}: /help lists the commands\n", loaded->model.name);
+  if (interactive && !flags.quiet) fmt::print(stderr, "{}: /help lists the commands\n", loaded->name);
   for (std::string line; read_line(interactive, line);) {
     if (line.empty()) continue;
     if (line == "/exit" || line == "/quit") break;

@@ -22,5 +22,7 @@ void add_chat(CLI::App& program);
 void add_tokenize(CLI::App& program);
 void add_bench(CLI::App& program);
 void add_eval(CLI::App& program);
+void add_convert(CLI::App& program);
+void add_verify(CLI::App& program);
 
 }  // namespace pastkv::cli

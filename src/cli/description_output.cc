@@ -48,26 +48,32 @@ std::string tokenizer_text(const Description& d) {
   return text;
 }
 
-std::string summary_text(const Description& d) {
-  const models::ModelConfig& config = d.model->config;
+void add_layers(const models::ModelConfig& config, Table& table) {
   const auto& layers = config.layers;
-  Table table({{""}, {""}});
-  table.add({"architecture", config.architecture});
-  table.add({"parameters", count_text(static_cast<double>(d.model->parameters))});
-  table.add({"file size", bytes_text(static_cast<double>(d.model->file_bytes()))});
-  table.add({"weights", weights_text(d)});
-  table.add({"context", fmt::format("{} tokens trained", config.max_positions)});
   table.add({"layers", fmt::format("{}, width {}, MLP {}", layers.size(), config.hidden,
                                    over_layers(layers, [](const auto& l) { return l.intermediate; }))});
   table.add({"heads", fmt::format("{}, key and value {}, of width {}",
                                   over_layers(layers, [](const auto& l) { return l.heads; }),
                                   over_layers(layers, [](const auto& l) { return l.kv_heads; }),
                                   over_layers(layers, [](const auto& l) { return l.head_dim; }))});
-  table.add({"vocabulary", fmt::format("{}{}", config.vocab, config.tied ? ", output tied to the embedding" : "")});
+}
+
+std::string summary_text(const Description& d) {
+  Table table({{""}, {""}});
+  table.add({"format", d.form});
+  if (d.config != nullptr) table.add({"architecture", d.config->architecture});
+  for (const auto& [key, value] : d.facts) table.add({key, value});
+  table.add({"parameters", count_text(static_cast<double>(d.parameters))});
+  table.add({"file size", bytes_text(static_cast<double>(d.file_bytes))});
+  table.add({"weights", weights_text(d)});
+  if (d.max_positions > 0) table.add({"context", fmt::format("{} tokens at most", d.max_positions)});
+  if (d.config != nullptr) add_layers(*d.config, table);
+  const bool tied = d.config != nullptr && d.config->tied;
+  table.add({"vocabulary", fmt::format("{}{}", d.vocab, tied ? ", output tied to the embedding" : "")});
   if (d.cannot_run.empty()) {
     table.add({"tokenizer", tokenizer_text(d)});
     table.add({"chat template", d.chat_template.empty() ? "none" : d.chat_template});
-    table.add({"runs", fmt::format("yes, with {} kernels", d.kernels)});
+    table.add({"runs", fmt::format("yes, with {}", d.runs_with)});
   } else {
     table.add({"runs", fmt::format("no: {}", d.cannot_run)});
   }
@@ -188,7 +194,7 @@ std::string ranges_text(const std::vector<int>& numbers) {
 }
 
 std::string to_text(const Description& d) {
-  std::string out = fmt::format("{}\n{}\n{}", d.model->name, summary_text(d), states_text(d));
+  std::string out = fmt::format("{}\n{}\n{}", d.name, summary_text(d), states_text(d));
   for (const VariantDescription& variant : d.variants) out += fmt::format("\n{}", variant_text(variant));
   return out;
 }
@@ -196,17 +202,21 @@ std::string to_text(const Description& d) {
 Json to_json(const Description& d) {
   Json types = Json::object();
   for (const auto& [name, type] : d.weight_types) types[name] = {{"tensors", type.tensors}, {"bytes", type.bytes}};
-  const models::ModelConfig& config = d.model->config;
   Json out;
-  out["name"] = d.model->name;
-  out["architecture"] = config.architecture;
-  out["parameters"] = d.model->parameters;
-  out["file_bytes"] = d.model->file_bytes();
+  out["name"] = d.name;
+  out["format"] = d.form;
+  if (d.config != nullptr) out["architecture"] = d.config->architecture;
+  out["parameters"] = d.parameters;
+  out["file_bytes"] = d.file_bytes;
   out["weight_types"] = std::move(types);
-  out["max_positions"] = config.max_positions;
-  out["layers"] = config.layers.size();
-  out["hidden"] = config.hidden;
-  out["vocab"] = config.vocab;
+  out["max_positions"] = d.max_positions;
+  if (d.config != nullptr) {
+    out["layers"] = d.config->layers.size();
+    out["hidden"] = d.config->hidden;
+  }
+  out["vocab"] = d.vocab;
+  out["facts"] = Json::object();
+  for (const auto& [key, value] : d.facts) out["facts"][key] = value;
   out["tokenizer_size"] = d.tokenizer_size ? Json(*d.tokenizer_size) : Json(nullptr);
   out["bos_decided_by"] = d.bos_decided_by;
   out["chat_template"] = d.chat_template.empty() ? Json(nullptr) : Json(d.chat_template);
@@ -217,7 +227,7 @@ Json to_json(const Description& d) {
   out["states"] = states_json(d);
   out["variants"] = Json::array();
   for (const VariantDescription& variant : d.variants) out["variants"].push_back(variant_json(variant));
-  out["warnings"] = d.model->warnings;
+  out["warnings"] = d.warnings;
   out["runs"] = d.cannot_run.empty();
   out["reason"] = d.cannot_run.empty() ? Json(nullptr) : Json(d.cannot_run);
   return out;

@@ -37,9 +37,9 @@ void eval(const EvalFlags& flags) {
   const text::Tokenizer& tokenizer =
       require_tokenizer(*loaded, flags.model, "perplexity of a text needs a model with one");
   const std::string text = read_text(flags.text);
-  engine::Session session(*loaded->engine, {.context = context_for(*loaded, flags.context, flags.context, flags.quiet),
-                                            .cache_type = cache_type(flags.engine),
-                                            .chunk = flags.engine.chunk});
+  const auto session = loaded->session({.context = context_for(*loaded, flags.context, flags.context, flags.quiet),
+                                        .cache_type = cache_type(flags.engine),
+                                        .chunk = flags.engine.chunk});
   Progress progress(flags.quiet);
   progress.show("tokenizing");
   // As llama-perplexity does: what looks like a special token in the text is text.
@@ -48,7 +48,7 @@ void eval(const EvalFlags& flags) {
     progress.show(fmt::format("chunk {}/{}  perplexity {:.4f}", done, of, so_far));
   };
   const bench::PerplexityScore score =
-      bench::perplexity(session, tokens, added_bos(tokenizer), flags.context, flags.chunks, show);
+      bench::perplexity(*session, tokens, added_bos(tokenizer), flags.context, flags.chunks, show);
   progress.show("");
   if (flags.json) {
     const nlohmann::ordered_json out = {

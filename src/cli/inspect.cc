@@ -64,7 +64,33 @@ void print_failure(const std::filesystem::path& path, const char* reason) {
   fmt::print("{}\n", out.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
+// Says what it found, and whether it runs.
+void print(const Description& description, bool json) {
+  if (json) {
+    fmt::print("{}\n", to_json(description).dump(-1, ' ', false, Json::error_handler_t::replace));
+  } else {
+    fmt::print("{}", to_text(description));
+  }
+  if (!description.cannot_run.empty()) {
+    std::fflush(stdout);
+    fmt::print(stderr, "error: {}\n", description.cannot_run);
+    throw AlreadyReported();
+  }
+}
+
+void inspect_imported(const InspectFlags& flags, bench::ModelForm form) {
+  const targets::ImportedModel model = bench::import_model(flags.model, form);
+  if (flags.rope) throw UsageError("--rope needs a Hugging Face folder or a .gguf file: in a graph they are constants");
+  if (flags.graph) {
+    fmt::print("{}", graph::to_text(model.graph));
+    return;
+  }
+  print(describe(model, flags.context, flags.prompt_tokens, cache_type(flags.engine)), flags.json);
+}
+
 void inspect(const InspectFlags& flags) {
+  const bench::ModelForm form = bench::form_of(flags.model);
+  if (is_imported(form)) return inspect_imported(flags, form);
   const models::Model model = models::open_model(flags.model);
   for (const std::string& warning : model.warnings) warn(warning, flags.quiet);
   if (flags.graph) {
@@ -75,17 +101,7 @@ void inspect(const InspectFlags& flags) {
     print_rope(model, flags.context > 0 ? flags.context : model.config.max_positions, flags.json);
     return;
   }
-  const Description description = describe(model, flags.context, flags.prompt_tokens, cache_type(flags.engine));
-  if (flags.json) {
-    fmt::print("{}\n", to_json(description).dump(-1, ' ', false, Json::error_handler_t::replace));
-  } else {
-    fmt::print("{}", to_text(description));
-  }
-  if (!description.cannot_run.empty()) {
-    std::fflush(stdout);
-    fmt::print(stderr, "error: {}\n", description.cannot_run);
-    throw AlreadyReported();
-  }
+  print(describe(model, flags.context, flags.prompt_tokens, cache_type(flags.engine)), flags.json);
 }
 
 void inspect_or_say_why_not(const InspectFlags& flags) {

@@ -8,6 +8,7 @@
 #include <new>
 
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "base/version.h"
 #include "cli/command.h"
 #include "cli/terminal.h"
@@ -16,6 +17,7 @@ namespace {
 
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
+constexpr int kInterrupted = 130;
 
 int fail(const char* reason) {
   std::fflush(stdout);
@@ -37,7 +39,7 @@ int usage(const CLI::App& program, const std::string& reason) {
 int main(int argc, char** argv) {
   using namespace pastkv;
   cli::handle_interrupts();
-  CLI::App program("Reads, runs and measures language models, with their KV cache.", "pastkv");
+  CLI::App program("Reads, runs, converts and measures language models, with their KV cache.", "pastkv");
   program.set_version_flag("--version", std::string("pastkv ") + std::string(version()));
   program.require_subcommand(1);
   program.get_formatter()->column_width(36);
@@ -47,11 +49,14 @@ int main(int argc, char** argv) {
   cli::add_tokenize(program);
   cli::add_bench(program);
   cli::add_eval(program);
+  cli::add_convert(program);
+  cli::add_verify(program);
   program.footer(
-      "MODEL is a Hugging Face folder or a .gguf file. Start with:\n"
+      "MODEL is a Hugging Face folder, a .gguf file, an ONNX model or an .mlpackage. Start with:\n"
       "  pastkv inspect model.gguf\n"
       "  pastkv run model.gguf --chat -p 'What is the capital of France?'\n"
       "  pastkv bench model.gguf\n"
+      "  pastkv convert model.gguf --to onnx -o folder\n"
       "pastkv COMMAND --help shows the options of a command.");
   try {
     program.parse(argc, argv);
@@ -66,6 +71,8 @@ int main(int argc, char** argv) {
   } catch (const cli::AlreadyReported&) {
     std::fflush(stdout);
     return kFailed;
+  } catch (const Interrupted&) {
+    return kInterrupted;
   } catch (const Error& error) {
     return fail(error.what());
   } catch (const std::bad_alloc&) {

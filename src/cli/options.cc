@@ -4,7 +4,6 @@
 
 #include <cerrno>
 #include <charconv>
-#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -16,17 +15,21 @@
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "cli/command.h"
-#include "engine/model_text.h"
 
 namespace pastkv::cli {
 
 void add_model(CLI::App& command, std::filesystem::path& model) {
-  command.add_option("-m,--model,MODEL", model, "a Hugging Face folder or a .gguf file")->required();
+  command.add_option("-m,--model,MODEL", model, "a Hugging Face folder, a .gguf file, an ONNX model or an .mlpackage")
+      ->required();
+}
+
+void add_threads(CLI::App& command, int& threads) {
+  command.add_option("-t,--threads", threads, "threads (default: the physical cores allowed to the process)")
+      ->check(CLI::Range(1, 4096));
 }
 
 void add_engine_flags(CLI::App& command, EngineFlags& flags) {
-  command.add_option("-t,--threads", flags.threads, "threads (default: the physical cores allowed to the process)")
-      ->check(CLI::Range(1, 4096));
+  add_threads(command, flags.threads);
   command.add_option("--cache-type", flags.cache_type, "number type of the cache: f32, f16, bf16, q8_0")
       ->check(CLI::IsMember({"f32", "f16", "bf16", "q8_0"}))
       ->capture_default_str();
@@ -133,15 +136,10 @@ std::string read_text(const std::filesystem::path& path) {
   return text.str();
 }
 
-std::unique_ptr<LoadedModel> load(const std::filesystem::path& path, const EngineFlags& flags, bool quiet) {
+std::unique_ptr<bench::OpenedModel> load(const std::filesystem::path& path, const EngineFlags& flags, bool quiet) {
   warn_about_threads(flags.threads, quiet);
-  const auto begin = std::chrono::steady_clock::now();
-  auto loaded = std::make_unique<LoadedModel>();
-  loaded->model = models::open_model(path);
-  for (const std::string& warning : loaded->model.warnings) warn(warning, quiet);
-  loaded->tokenizer = engine::tokenizer_of(loaded->model);
-  loaded->engine = std::make_unique<engine::Engine>(loaded->model, engine::EngineOptions{.threads = flags.threads});
-  loaded->load_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  auto loaded = std::make_unique<bench::OpenedModel>(path, bench::OpenOptions{.threads = flags.threads});
+  for (const std::string& warning : loaded->warnings) warn(warning, quiet);
   return loaded;
 }
 

@@ -10,11 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/executor.h"
-#include "engine/generate.h"
+#include "bench/opened_model.h"
 #include "engine/sampler.h"
-#include "models/model.h"
-#include "text/tokenizer.h"
+#include "tensor/dtype.h"
 
 namespace pastkv::cli {
 
@@ -31,6 +29,7 @@ struct SamplerFlags {
 
 void add_model(CLI::App& command, std::filesystem::path& model);
 void add_engine_flags(CLI::App& command, EngineFlags& flags);
+void add_threads(CLI::App& command, int& threads);
 void add_context(CLI::App& command, std::int64_t& context, const std::string& unless_given);
 void add_sampler_flags(CLI::App& command, SamplerFlags& flags);
 void add_quiet(CLI::App& command, bool& quiet);
@@ -47,16 +46,8 @@ std::vector<std::int32_t> parse_ids(const std::string& text);
 // A whole file; "-" is standard input. Throws Error.
 std::string read_text(const std::filesystem::path& path);
 
-// A model ready to be asked: opened, compiled, and the time that took.
-struct LoadedModel {
-  models::Model model;
-  std::optional<text::Tokenizer> tokenizer;
-  std::unique_ptr<engine::Engine> engine;
-  double load_ms = 0;
-};
-
-// Warnings go to standard error unless `quiet`.
-std::unique_ptr<LoadedModel> load(const std::filesystem::path& path, const EngineFlags& flags, bool quiet);
+// A model ready to be asked. Warnings go to standard error unless `quiet`.
+std::unique_ptr<bench::OpenedModel> load(const std::filesystem::path& path, const EngineFlags& flags, bool quiet);
 void warn(std::string_view text, bool quiet);
 void warn_about_threads(int threads, bool quiet);
 

@@ -9,7 +9,6 @@
 #include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/options.h"
-#include "engine/model_text.h"
 
 namespace pastkv::cli {
 namespace {
@@ -58,7 +57,7 @@ std::string prompt_text(const RunFlags& flags) {
   return text;
 }
 
-std::vector<std::int32_t> prompt_ids(const RunFlags& flags, const LoadedModel& loaded) {
+std::vector<std::int32_t> prompt_ids(const RunFlags& flags, const bench::OpenedModel& loaded) {
   if (flags.ids) return parse_ids(*flags.ids);
   const std::string text = prompt_text(flags);
   const text::Tokenizer& tokenizer = require_tokenizer(loaded, flags.model, "give token ids with --ids");
@@ -85,7 +84,7 @@ Json steps_json(const std::vector<engine::GenerateStep>& steps) {
 }
 
 Json answer_json(const engine::Generated& answer, const std::vector<std::int32_t>& prompt,
-                 const engine::SamplerOptions& sampler, const LoadedModel& loaded) {
+                 const engine::SamplerOptions& sampler, const bench::OpenedModel& loaded) {
   Json out;
   out["prompt_ids"] = prompt;
   out["ids"] = answer.ids;
@@ -102,12 +101,12 @@ Json answer_json(const engine::Generated& answer, const std::vector<std::int32_t
                     {"min_p", sampler.min_p},
                     {"repetition_penalty", sampler.repetition_penalty},
                     {"seed", sampler.seed}};
-  out["threads"] = loaded.engine->threads();
+  out["threads"] = loaded.threads;
   return out;
 }
 
 // One line for each token, after the text.
-void print_steps(const engine::Generated& answer, const LoadedModel& loaded) {
+void print_steps(const engine::Generated& answer, const bench::OpenedModel& loaded) {
   const auto spelling = [&](std::int32_t id) {
     const nlohmann::json token = loaded.tokenizer ? loaded.tokenizer->decode({{id}}, false) : std::string();
     return token.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -130,16 +129,16 @@ void run(const RunFlags& flags) {
   const auto loaded = load(flags.model, flags.engine, flags.quiet);
   const std::vector<std::int32_t> prompt = prompt_ids(flags, *loaded);
 
-  const std::int64_t trained = loaded->model.config.max_positions;
+  const std::int64_t trained = loaded->max_positions;
   const std::int64_t needed = flags.max_tokens < 0 ? trained : std::ssize(prompt) + flags.max_tokens;
-  engine::Session session(*loaded->engine, {.context = context_for(*loaded, flags.context, needed, flags.quiet),
-                                            .cache_type = cache_type(flags.engine),
-                                            .chunk = flags.engine.chunk});
+  const auto session = loaded->session({.context = context_for(*loaded, flags.context, needed, flags.quiet),
+                                        .cache_type = cache_type(flags.engine),
+                                        .chunk = flags.engine.chunk});
   engine::GenerateOptions options;
   options.sampler = sampler;
   options.max_tokens = flags.max_tokens;
   options.stop = flags.stop;
-  if (!flags.ignore_eos) options.eos_ids = engine::eos_ids(loaded->model, loaded->tokenizer);
+  if (!flags.ignore_eos) options.eos_ids = loaded->eos_ids;
   options.score = flags.json;
   options.logprobs = flags.logprobs;
   const auto stream = [](std::string_view text) {
@@ -148,7 +147,7 @@ void run(const RunFlags& flags) {
   };
   const text::Tokenizer* tokenizer = loaded->tokenizer ? &*loaded->tokenizer : nullptr;
   const engine::Generated answer =
-      engine::generate(session, prompt, tokenizer, options, flags.json ? nullptr : std::function(stream));
+      engine::generate(*session, prompt, tokenizer, options, flags.json ? nullptr : std::function(stream));
   if (flags.json) {
     const Json out = answer_json(answer, prompt, sampler, *loaded);
     fmt::print("{}\n", out.dump(-1, ' ', false, Json::error_handler_t::replace));

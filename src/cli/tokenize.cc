@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "bench/opened_model.h"
 #include "cli/command.h"
 #include "cli/options.h"
 #include "formats/gguf.h"
@@ -26,25 +27,23 @@ struct TokenizeFlags {
   bool quiet = false;
 };
 
-// The tokenizer alone: weights are not looked at, and may be missing from a .gguf.
+// The tokenizer alone: weights are not looked at, and may be missing. Beside an ONNX file, as beside a package, it lies
+// in the folder that the two came in.
 text::Tokenizer open_tokenizer(const std::filesystem::path& path) {
-  if (std::filesystem::is_directory(path)) {
-    const std::filesystem::path file = path / "tokenizer.json";
-    if (!std::filesystem::exists(file)) {
-      throw Error({.file = path.string(),
-                   .place = "tokenizer.json",
-                   .reason = "is missing",
-                   .remedy = "download the whole folder of the model"});
-    }
-    formats::HfFolder folder;
-    folder.path = path;
-    folder.tokenizer = file;
-    const std::filesystem::path config = path / "tokenizer_config.json";
-    if (std::filesystem::exists(config)) folder.tokenizer_config = formats::read_json_object(config);
-    return text::Tokenizer::from_hf(folder);
+  const bool imported = is_imported(bench::form_of(path));
+  if (!imported && !std::filesystem::is_directory(path)) {
+    return path.extension() == ".json" ? text::Tokenizer::from_file(path)
+                                       : text::Tokenizer::from_gguf(formats::read_gguf(path));
   }
-  if (path.extension() == ".json") return text::Tokenizer::from_file(path);
-  return text::Tokenizer::from_gguf(formats::read_gguf(path));
+  std::filesystem::path folder = std::filesystem::absolute(path / "").parent_path();
+  for (int up = 0; up < (imported ? 3 : 1); ++up, folder = folder.parent_path()) {
+    const formats::HfFolder texts = formats::read_hf_texts(folder);
+    if (texts.tokenizer) return text::Tokenizer::from_hf(texts);
+  }
+  throw Error({.file = path.string(),
+               .place = "tokenizer.json",
+               .reason = "is missing",
+               .remedy = "download the whole folder of the model"});
 }
 
 nlohmann::ordered_json tokens_json(const text::Tokenizer& tokenizer, const std::vector<std::int32_t>& ids) {
@@ -95,7 +94,9 @@ void tokenize(const TokenizeFlags& flags) {
 void add_tokenize(CLI::App& program) {
   auto flags = std::make_shared<TokenizeFlags>();
   CLI::App& command = *program.add_subcommand("tokenize", "turn text into token ids, or ids into text");
-  command.add_option("-m,--model,MODEL", flags->model, "a Hugging Face folder, a .gguf file or a tokenizer.json")
+  command
+      .add_option("-m,--model,MODEL", flags->model,
+                  "a Hugging Face folder, a .gguf file, an ONNX model, an .mlpackage or a tokenizer.json")
       ->required();
   command.add_option("-p,--prompt,TEXT", flags->text,
                      "the text, or the ids with --decode ('-' or none: standard input)");

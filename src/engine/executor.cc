@@ -64,7 +64,7 @@ int Engine::threads() const {
   return plan_->pool.threads();
 }
 
-struct Session::State {
+struct EngineSession::State {
   State(const Engine::Plan& plan_in, const SessionOptions& options_in)
       : plan(plan_in),
         kernels(plan_in.kernels),
@@ -147,7 +147,7 @@ struct Session::State {
   std::int64_t picked = 0;  // rows of it whose logits are asked for
 };
 
-void Session::State::reserve(std::int64_t logit_rows) {
+void EngineSession::State::reserve(std::int64_t logit_rows) {
   pointers.resize(slots.size());
   for (std::size_t index = 0; index < slots.size(); ++index) {
     const Slot& slot = plan.slots[index];
@@ -161,7 +161,7 @@ void Session::State::reserve(std::int64_t logit_rows) {
   }
 }
 
-void Session::State::run_all(std::span<const std::int32_t> all, std::int64_t rows, std::int64_t total) {
+void EngineSession::State::run_all(std::span<const std::int32_t> all, std::int64_t rows, std::int64_t total) {
   const auto count = static_cast<std::int64_t>(all.size());
   total_length = total;
   logits.resize(static_cast<std::size_t>(rows * plan.vocab));
@@ -175,7 +175,8 @@ void Session::State::run_all(std::span<const std::int32_t> all, std::int64_t row
   }
 }
 
-void Session::State::run_chunk(std::span<const std::int32_t> chunk_ids, std::int64_t logit_rows, float* logits_out) {
+void EngineSession::State::run_chunk(std::span<const std::int32_t> chunk_ids, std::int64_t logit_rows,
+                                     float* logits_out) {
   ids = chunk_ids;
   tokens = static_cast<std::int64_t>(ids.size());
   picked = logit_rows;
@@ -189,7 +190,7 @@ void Session::State::run_chunk(std::span<const std::int32_t> chunk_ids, std::int
   history.insert(history.end(), ids.begin(), ids.end());
 }
 
-void Session::State::run(const RowBlock& block) {
+void EngineSession::State::run(const RowBlock& block) {
   const std::int64_t begin = first_row(block.rows);
   const std::int64_t rows = tokens - begin;
   for (const RowOp& op : block.ops) {
@@ -207,7 +208,7 @@ void Session::State::run(const RowBlock& block) {
   });
 }
 
-void Session::State::run_rows(const RowBlock& block, std::int64_t begin, std::int64_t end) {
+void EngineSession::State::run_rows(const RowBlock& block, std::int64_t begin, std::int64_t end) {
   for (const RowOp& any : block.ops) {
     std::visit(
         [&](const auto& op) {
@@ -221,18 +222,18 @@ void Session::State::run_rows(const RowBlock& block, std::int64_t begin, std::in
   }
 }
 
-void Session::State::prepare(const PrepareOp& op, Rows rows, std::int64_t begin, std::int64_t end) {
+void EngineSession::State::prepare(const PrepareOp& op, Rows rows, std::int64_t begin, std::int64_t end) {
   const std::int64_t first = first_row(rows);
   kernels.prepare(op.kind, at(op.x, first), stride(op.x), tokens - first, begin - first, end - first, op.x.width,
                   prepared(op.kind).data());
 }
 
-void Session::State::run(const EmbeddingOp& op, std::int64_t row) {
+void EngineSession::State::run(const EmbeddingOp& op, std::int64_t row) {
   const std::byte* source = op.table + ids[static_cast<std::size_t>(row)] * op.row_bytes;
   kernels.decode_row(op.type, source, op.y.width, at(op.y, row));
 }
 
-void Session::State::run(const NormOp& op, std::int64_t row) {
+void EngineSession::State::run(const NormOp& op, std::int64_t row) {
   const float* x = at(op.x, row);
   float* y = at(op.y, row);
   for (std::int64_t start = 0; start < op.x.width; start += op.group) {
@@ -244,7 +245,7 @@ void Session::State::run(const NormOp& op, std::int64_t row) {
   }
 }
 
-void Session::State::run(const RopeOp& op, std::int64_t row) {
+void EngineSession::State::run(const RopeOp& op, std::int64_t row) {
   const graph::RopeAttributes& rope = plan.ropes[static_cast<std::size_t>(op.rope)];
   const RopeCache& table = ropes[static_cast<std::size_t>(op.rope)];
   const std::int64_t position = cache.length() + row;
@@ -256,7 +257,7 @@ void Session::State::run(const RopeOp& op, std::int64_t row) {
   }
 }
 
-void Session::State::run(const StoreOp& op, std::int64_t row) {
+void EngineSession::State::run(const StoreOp& op, std::int64_t row) {
   const StateShape& shape = plan.states[static_cast<std::size_t>(op.state)];
   const float* x = at(op.x, row);
   for (std::int64_t head = 0; head < shape.heads; ++head) {
@@ -265,7 +266,7 @@ void Session::State::run(const StoreOp& op, std::int64_t row) {
   }
 }
 
-void Session::State::run(const LinearGroup& group) {
+void EngineSession::State::run(const LinearGroup& group) {
   const std::int64_t first = first_row(group.rows);
   const std::int64_t columns = tokens - first;
   if (columns <= 0) return;
@@ -311,7 +312,7 @@ void Session::State::run(const LinearGroup& group) {
   });
 }
 
-void Session::State::run(const Attend& step) {
+void EngineSession::State::run(const Attend& step) {
   const std::int64_t first = first_row(step.rows);
   const std::int64_t rows = tokens - first;
   if (rows <= 0) return;
@@ -332,8 +333,8 @@ void Session::State::run(const Attend& step) {
   });
 }
 
-void Session::State::attend(const Attend& step, std::int64_t head, std::int64_t heads, std::int64_t begin,
-                            std::int64_t end, int thread) {
+void EngineSession::State::attend(const Attend& step, std::int64_t head, std::int64_t heads, std::int64_t begin,
+                                  std::int64_t end, int thread) {
   const std::int64_t kv_head = head / (step.heads / step.kv_heads);
   const std::int64_t first = cache.first_position(step.keys);
   const AttentionTask task{.q = at(step.q, begin) + head * step.head_dim,
@@ -376,36 +377,17 @@ SessionOptions checked(const Engine& engine, SessionOptions options) {
 
 }  // namespace
 
-Session::Session(const Engine& engine, SessionOptions options)
+EngineSession::EngineSession(const Engine& engine, SessionOptions options)
     : state_(std::make_unique<State>(engine.plan(), checked(engine, options))) {}
-Session::~Session() = default;
-Session::Session(Session&&) noexcept = default;
+EngineSession::~EngineSession() = default;
 
-std::span<const float> Session::forward(std::span<const std::int32_t> ids, std::int64_t rows) {
+std::span<const float> EngineSession::run(std::span<const std::int32_t> ids, std::int64_t rows) {
   State& s = *state_;
-  const auto count = static_cast<std::int64_t>(ids.size());
-  if (count == 0) throw Error({.file = {}, .place = {}, .reason = "no tokens given", .remedy = "give at least one"});
-  if (count > s.context - s.cache.length()) {
-    throw Error({.file = {},
-                 .place = {},
-                 .reason = std::to_string(s.cache.length()) + " tokens held and " + std::to_string(count) +
-                           " more do not fit a context of " + std::to_string(s.context),
-                 .remedy = "choose a larger context or a shorter prompt"});
-  }
-  for (const std::int32_t id : ids) {
-    if (id < 0 || id >= s.plan.vocab) {
-      throw Error({.file = {},
-                   .place = "token " + std::to_string(id),
-                   .reason = "is outside the vocabulary of " + std::to_string(s.plan.vocab),
-                   .remedy = "use the model's own tokenizer"});
-    }
-  }
-  rows = std::clamp<std::int64_t>(rows, 0, count);
-  const std::int64_t total = s.cache.length() + count;
+  const std::int64_t total = s.cache.length() + std::ssize(ids);
   if (s.cache.length() > 0 && s.stale_at(total)) {
     std::vector<std::int32_t> all = s.history;
     all.insert(all.end(), ids.begin(), ids.end());
-    truncate(0);
+    keep(0);
     s.run_all(all, rows, total);
   } else {
     s.run_all(ids, rows, total);
@@ -413,29 +395,20 @@ std::span<const float> Session::forward(std::span<const std::int32_t> ids, std::
   return s.logits;
 }
 
-std::int64_t Session::past_length() const {
-  return state_->cache.length();
-}
-std::span<const std::int32_t> Session::ids() const {
+std::span<const std::int32_t> EngineSession::ids() const {
   return state_->history;
 }
-std::int64_t Session::context() const {
+std::int64_t EngineSession::context() const {
   return state_->context;
 }
-std::int64_t Session::vocab() const {
+std::int64_t EngineSession::vocab() const {
   return state_->plan.vocab;
 }
-std::uint64_t Session::state_bytes() const {
+std::uint64_t EngineSession::state_bytes() const {
   return state_->cache.bytes();
 }
 
-std::int64_t Session::truncate(std::int64_t length) {
-  if (length < 0) {
-    throw Error({.file = {},
-                 .place = {},
-                 .reason = "a cache cannot be cut to " + std::to_string(length) + " tokens",
-                 .remedy = {}});
-  }
+std::int64_t EngineSession::keep(std::int64_t length) {
   const std::int64_t kept = state_->cache.truncate(length);
   state_->history.resize(static_cast<std::size_t>(kept));
   return kept;

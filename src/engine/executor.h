@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/kernels/kernel_set.h"
+#include "engine/session.h"
 #include "models/model.h"
 
 namespace pastkv::engine {
@@ -41,29 +42,22 @@ struct SessionOptions {
   std::int64_t chunk = 512;                       // most tokens of a prefill computed at once
 };
 
-// One sequence with its cache. Sessions of one engine may exist side by side; one runs at a time.
-class Session {
+// A session of the engine. Those of one engine may exist side by side; one runs at a time.
+class EngineSession final : public Session {
  public:
   // Throws Error when the states do not fit memory, or head_dim does not fit the cache type.
-  Session(const Engine& engine, SessionOptions options);
-  ~Session();
-  Session(Session&&) noexcept;
+  EngineSession(const Engine& engine, SessionOptions options);
+  ~EngineSession() override;
 
-  // Runs `ids` on top of the cache. Gives logits of the last `rows` of them: [rows, vocab], valid until the next call.
-  // Throws Error when they do not fit the context, or an id is outside the vocabulary.
-  std::span<const float> forward(std::span<const std::int32_t> ids, std::int64_t rows = 1);
-
-  std::int64_t past_length() const;
-  std::span<const std::int32_t> ids() const;  // what the cache holds, [past_length]; valid until the next call
-  std::int64_t context() const;
-  std::int64_t vocab() const;
-  std::uint64_t state_bytes() const;  // allocated for the states
-
-  // Keeps the first `length` positions (clamped to past_length; negative throws). Gives the length kept: less than
-  // asked, down to 0, when a window layer no longer holds what the next token would have to see.
-  std::int64_t truncate(std::int64_t length);
+  std::span<const std::int32_t> ids() const override;
+  std::int64_t context() const override;
+  std::int64_t vocab() const override;
+  std::uint64_t state_bytes() const override;
 
  private:
+  std::span<const float> run(std::span<const std::int32_t> ids, std::int64_t rows) override;
+  std::int64_t keep(std::int64_t length) override;
+
   struct State;
   std::unique_ptr<State> state_;
 };

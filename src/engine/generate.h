@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/executor.h"
 #include "engine/sampler.h"
+#include "engine/session.h"
 #include "text/tokenizer.h"
 
 namespace pastkv::engine {

@@ -93,6 +93,16 @@ std::uint64_t weight_bytes(const TensorSource& source) {
 
 }  // namespace
 
+HfFolder read_hf_texts(const std::filesystem::path& folder) {
+  HfFolder result;
+  result.path = folder;
+  result.generation_config = read_if_present(folder / "generation_config.json");
+  result.tokenizer_config = read_if_present(folder / "tokenizer_config.json");
+  if (present(folder / "tokenizer.json")) result.tokenizer = folder / "tokenizer.json";
+  if (present(folder / "chat_template.jinja")) result.chat_template = read_text(folder / "chat_template.jinja");
+  return result;
+}
+
 HfFolder read_hf_folder(const std::filesystem::path& folder) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(folder, ignored))
@@ -100,13 +110,8 @@ HfFolder read_hf_folder(const std::filesystem::path& folder) {
   if (!present(folder / "config.json")) {
     fail(folder, "holds no config.json", "give the path of a Hugging Face model folder");
   }
-  HfFolder result;
-  result.path = folder;
+  HfFolder result = read_hf_texts(folder);
   result.config = read_json_object(folder / "config.json");
-  result.generation_config = read_if_present(folder / "generation_config.json");
-  result.tokenizer_config = read_if_present(folder / "tokenizer_config.json");
-  if (present(folder / "tokenizer.json")) result.tokenizer = folder / "tokenizer.json";
-  if (present(folder / "chat_template.jinja")) result.chat_template = read_text(folder / "chat_template.jinja");
   read_weights(result);
   result.file_bytes = weight_bytes(result.tensors);
   return result;

@@ -24,6 +24,10 @@ struct HfFolder {
   std::vector<std::string> warnings;
 };
 
+// The texts of a folder alone: its tokenizer and chat template, for a folder whose weights are in another form, or
+// missing. `config` and `tensors` stay empty. Throws Error when one of the files is damaged.
+HfFolder read_hf_texts(const std::filesystem::path& folder);
+
 // Throws Error when there is no config.json, no weights, or one of the files is damaged.
 HfFolder read_hf_folder(const std::filesystem::path& folder);
 

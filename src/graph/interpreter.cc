@@ -298,6 +298,7 @@ std::map<std::string, Tensor> Interpreter::run(const std::map<std::string, Tenso
 
     for (const ValueId id : node.inputs) {
       if (last_use[static_cast<std::size_t>(id)] == i) results.erase(id);
+      if (!options_.hold_weights && graph_.value(id).kind == ValueKind::weight) fixed_.erase(id);
     }
   }
 

@@ -16,13 +16,15 @@ struct Tensor {
   std::vector<float> data;  // row-major; integers are held exactly up to 2^24, booleans as 0 and 1
 };
 
-// Gives a weight's numbers, row-major, in the shape the graph declares. Called once for each weight, when it is needed.
+// Gives a weight's numbers, row-major, in the shape the graph declares. Called when a weight is needed: once, or
+// each time (Options::hold_weights).
 using WeightReader = std::function<std::vector<float>(const Value& weight)>;
 
 class Interpreter {
  public:
   struct Options {
     bool round_to_f16 = false;  // round results (islands apart) and states to f16, as a device that computes in f16
+    bool hold_weights = true;   // false: each weight is read whenever a node needs it, and let go after that node
   };
 
   // Throws std::logic_error when the graph has faults (verify.h).

@@ -41,7 +41,7 @@ TEST(Program, TellsItsVersionAndItsCommands) {
   EXPECT_THAT(pastkv({"--version"}).out, StartsWith("pastkv "));
   const Outcome help = pastkv({"--help"});
   EXPECT_EQ(help.exit_code, 0);
-  for (const char* command : {"inspect", "run", "chat", "tokenize", "bench", "eval"}) {
+  for (const char* command : {"inspect", "run", "chat", "tokenize", "bench", "eval", "convert", "verify"}) {
     EXPECT_THAT(help.out, HasSubstr(command));
     const Outcome of_command = pastkv({command, "--help"});
     EXPECT_EQ(of_command.exit_code, 0);

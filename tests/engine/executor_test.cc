@@ -23,9 +23,9 @@ std::vector<const KernelSet*> available_kernel_sets() {
   return sets;
 }
 
-Session session_of(const Engine& engine, std::int64_t context, std::int64_t chunk = 512,
-                   tensor::DType type = tensor::DType::f32) {
-  return Session(engine, {.context = context, .cache_type = type, .chunk = chunk});
+EngineSession session_of(const Engine& engine, std::int64_t context, std::int64_t chunk = 512,
+                         tensor::DType type = tensor::DType::f32) {
+  return EngineSession(engine, {.context = context, .cache_type = type, .chunk = chunk});
 }
 
 std::vector<float> copy(std::span<const float> logits) {
@@ -60,7 +60,7 @@ TEST_P(GoldenEngine, PrefillInChunksOfAnySizeGivesTheReferencesLogits) {
   for_each_engine([](const Golden& golden, const Engine& engine) {
     for (const std::int64_t chunk : {std::int64_t{1}, std::int64_t{3}, std::int64_t{7}, length(golden)}) {
       SCOPED_TRACE(chunk);
-      Session session = session_of(engine, length(golden), chunk);
+      EngineSession session = session_of(engine, length(golden), chunk);
       EXPECT_LT(test::relative_difference(session.forward(golden.ids, length(golden)), golden.logits), kTolerance);
       EXPECT_EQ(session.past_length(), length(golden));
     }
@@ -71,7 +71,7 @@ TEST_P(GoldenEngine, CallsOfAnySizeGiveTheReferencesLogits) {
   for_each_engine([](const Golden& golden, const Engine& engine) {
     for (const std::int64_t size : {1, 3, 7}) {
       SCOPED_TRACE(size);
-      Session session = session_of(engine, length(golden));
+      EngineSession session = session_of(engine, length(golden));
       for (std::int64_t begin = 0; begin < length(golden); begin += size) {
         const std::int64_t end = std::min(begin + size, length(golden));
         const auto last = session.forward(part(golden, begin, end), 1);
@@ -85,7 +85,7 @@ TEST_P(GoldenEngine, CallsOfAnySizeGiveTheReferencesLogits) {
 
 TEST_P(GoldenEngine, StepsOnACacheGiveTheReferencesLogits) {
   for_each_engine([](const Golden& golden, const Engine& engine) {
-    Session session = session_of(engine, length(golden));
+    EngineSession session = session_of(engine, length(golden));
     session.forward(part(golden, 0, golden.prefill), 1);
     for (std::int64_t position = golden.prefill; position < length(golden); ++position) {
       const auto last = session.forward(part(golden, position, position + 1), 1);
@@ -99,7 +99,7 @@ TEST_P(GoldenEngine, OnlyTheRowsAskedForAreGivenAndTheyAreTheLast) {
   for_each_engine([](const Golden& golden, const Engine& engine) {
     for (const std::int64_t rows : {std::int64_t{0}, std::int64_t{1}, std::int64_t{5}}) {
       for (const std::int64_t chunk : {std::int64_t{4}, length(golden)}) {
-        Session session = session_of(engine, length(golden), chunk);
+        EngineSession session = session_of(engine, length(golden), chunk);
         const auto got = session.forward(golden.ids, rows);
         ASSERT_EQ(static_cast<std::int64_t>(got.size()), rows * golden.vocab);
         const auto wanted = std::span(golden.logits).last(static_cast<std::size_t>(rows * golden.vocab));
@@ -119,7 +119,7 @@ TEST_P(GoldenEngine, ThreadsAndCapacityChangeNothing) {
     const Engine engine(model, {.threads = threads});
     EXPECT_EQ(engine.threads(), threads);
     for (const std::int64_t context : {length(golden), length(golden) + 100}) {
-      Session session = session_of(engine, context);
+      EngineSession session = session_of(engine, context);
       const std::vector<float> got = copy(session.forward(golden.ids, length(golden)));
       if (first.empty()) first = got;
       EXPECT_EQ(got, first) << threads << " threads, context " << context;
@@ -133,7 +133,7 @@ TEST_P(GoldenEngine, SmallerCacheTypesStayNear) {
   const Engine engine(model, {.threads = 1});
   const std::pair<tensor::DType, double> types[] = {{tensor::DType::f16, 2e-2}, {tensor::DType::bf16, 2e-1}};
   for (const auto& [type, tolerance] : types) {
-    Session session = session_of(engine, length(golden), 5, type);
+    EngineSession session = session_of(engine, length(golden), 5, type);
     EXPECT_LT(test::relative_difference(session.forward(golden.ids, length(golden)), golden.logits), tolerance)
         << tensor::name(type);
   }
@@ -145,7 +145,7 @@ TEST_P(GoldenEngine, ACutCacheIsAsGoodAsACold) {
     if (golden.from_scratch) return;
     for (const std::int64_t keep : {std::int64_t{0}, std::int64_t{2}, length(golden) / 2, length(golden) - 1}) {
       for (const std::int64_t chunk : {2, 64}) {
-        Session session = session_of(engine, 2 * length(golden), chunk);
+        EngineSession session = session_of(engine, 2 * length(golden), chunk);
         session.forward(golden.ids, 1);
         const std::int64_t kept = session.truncate(keep);
         ASSERT_TRUE(kept == keep || kept == 0) << kept;
@@ -169,8 +169,8 @@ class SessionTest : public testing::Test {
 };
 
 TEST_F(SessionTest, TwoSessionsSideBySideDoNotDisturbEachOther) {
-  Session one = session_of(engine_, 64);
-  Session other = session_of(engine_, 64);
+  EngineSession one = session_of(engine_, 64);
+  EngineSession other = session_of(engine_, 64);
   std::vector<std::int32_t> reversed(golden_.ids.rbegin(), golden_.ids.rend());
   for (std::size_t i = 0; i < golden_.ids.size(); ++i) {
     const auto logits = one.forward({&golden_.ids[i], 1});
@@ -190,7 +190,7 @@ std::string error_of(Call call) {
 }
 
 TEST_F(SessionTest, WhatDoesNotFitTheContextIsRefusedWithBothNumbers) {
-  Session session = session_of(engine_, 8);
+  EngineSession session = session_of(engine_, 8);
   const std::vector<std::int32_t> nine(9, 1);
   EXPECT_THAT(error_of([&] { session.forward(nine); }),
               testing::AllOf(testing::HasSubstr("9"), testing::HasSubstr("8")));
@@ -200,14 +200,14 @@ TEST_F(SessionTest, WhatDoesNotFitTheContextIsRefusedWithBothNumbers) {
 }
 
 TEST_F(SessionTest, IdsOutsideTheVocabularyAreRefused) {
-  Session session = session_of(engine_, 8);
+  EngineSession session = session_of(engine_, 8);
   for (const std::int32_t bad : {-1, static_cast<std::int32_t>(session.vocab()), 2147483647}) {
     EXPECT_THAT(error_of([&] { session.forward({&bad, 1}); }), testing::HasSubstr("outside the vocabulary"));
   }
 }
 
 TEST_F(SessionTest, NothingIsRefused) {
-  Session session = session_of(engine_, 8);
+  EngineSession session = session_of(engine_, 8);
   EXPECT_THAT(error_of([&] { session.forward({}); }), testing::HasSubstr("no tokens"));
 }
 
@@ -224,7 +224,7 @@ TEST_F(SessionTest, AContextThatDoesNotFitMemoryIsRefused) {
 }
 
 TEST_F(SessionTest, ACutIsClampedAndANegativeOneRefused) {
-  Session session = session_of(engine_, 64);
+  EngineSession session = session_of(engine_, 64);
   session.forward(golden_.ids);
   EXPECT_EQ(session.truncate(100), length(golden_));
   EXPECT_THAT(error_of([&] { session.truncate(-5); }), testing::HasSubstr("-5"));
@@ -235,8 +235,8 @@ TEST_F(SessionTest, WindowLayersHoldTheirWindow) {
   const Golden golden = test::load_golden("mistral_window");
   const models::Model model = models::open_model(golden.models.front());
   const Engine engine(model, {.threads = 1});
-  const Session small = session_of(engine, 10'000, 8);
-  const Session large = session_of(engine, 1'000'000, 8);
+  const EngineSession small = session_of(engine, 10'000, 8);
+  const EngineSession large = session_of(engine, 1'000'000, 8);
   EXPECT_EQ(small.state_bytes(), large.state_bytes());
 }
 

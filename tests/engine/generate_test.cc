@@ -33,19 +33,17 @@ text::Tokenizer letters() {
 
 class GenerateTest : public testing::Test {
  protected:
-  GenerateTest() { fake_model() = FakeModel(); }
-
   // After `after` ids have been seen, the model says answer[0], then answer[1], ...
   void say(std::size_t after, Ids answer) {
-    fake_model().logits = [=](const Ids& held) {
-      std::vector<float> logits(static_cast<std::size_t>(fake_model().vocab), 0.0F);
+    model_.logits = [=, this](const Ids& held) {
+      std::vector<float> logits(static_cast<std::size_t>(model_.vocab), 0.0F);
       const std::size_t at = held.size() - after;
       if (at < answer.size()) logits[static_cast<std::size_t>(answer[at])] = 5.0F;
       return logits;
     };
   }
 
-  Session session(std::int64_t context = 64) { return {engine_, {.context = context}}; }
+  FakeSession session(std::int64_t context = 64) { return {model_, context}; }
 
   std::string error_of(Session& on, const Ids& prompt, const GenerateOptions& options) {
     try {
@@ -56,34 +54,33 @@ class GenerateTest : public testing::Test {
     return "no error";
   }
 
-  models::Model model_;
-  Engine engine_{model_, {}};
+  FakeModel model_;
 };
 
 TEST_F(GenerateTest, PrefillsOnceThenFeedsOneTokenAtATime) {
   say(3, {4, 5, 2});
-  Session on = session();
+  FakeSession on = session();
   const Generated answer = generate(on, Ids{1, 2, 3}, nullptr, {.max_tokens = 3}, {});
   EXPECT_THAT(answer.ids, ElementsAre(4, 5, 2));
   EXPECT_EQ(answer.finish, Finish::length);
-  EXPECT_THAT(fake_model().calls, ElementsAre(Ids{1, 2, 3}, Ids{4}, Ids{5}));
+  EXPECT_THAT(model_.calls, ElementsAre(Ids{1, 2, 3}, Ids{4}, Ids{5}));
   EXPECT_EQ(answer.decoded_tokens, 2);
   EXPECT_EQ(answer.text, "");
 }
 
 TEST_F(GenerateTest, NoTokensAskedForIsAPrefillAlone) {
   say(3, {4});
-  Session on = session(3);
+  FakeSession on = session(3);
   const Generated answer = generate(on, Ids{1, 2, 3}, nullptr, {.max_tokens = 0}, {});
   EXPECT_THAT(answer.ids, IsEmpty());
   EXPECT_EQ(answer.finish, Finish::length);
-  EXPECT_EQ(fake_model().calls.size(), 1U);
+  EXPECT_EQ(model_.calls.size(), 1U);
   EXPECT_EQ(answer.timing.time_to_first_token_ms, 0);
 }
 
 TEST_F(GenerateTest, AnyEosEndsTheAnswerAndIsNotPartOfIt) {
   say(1, {4, 6, 5});
-  Session on = session();
+  FakeSession on = session();
   const Generated answer = generate(on, Ids{1}, nullptr, {.max_tokens = 10, .eos_ids = {1, 6}}, {});
   EXPECT_THAT(answer.ids, ElementsAre(4));
   EXPECT_EQ(answer.finish, Finish::eos);
@@ -91,29 +88,29 @@ TEST_F(GenerateTest, AnyEosEndsTheAnswerAndIsNotPartOfIt) {
 
 TEST_F(GenerateTest, TheContextIsNeverOverrun) {
   say(63, {4, 5});
-  Session on = session(64);
+  FakeSession on = session(64);
   const Generated answer = generate(on, Ids(63, 1), nullptr, {.max_tokens = 10}, {});
   EXPECT_THAT(answer.ids, ElementsAre(4));
   EXPECT_EQ(answer.finish, Finish::length);
-  Session again = session(64);
+  FakeSession again = session(64);
   EXPECT_EQ(generate(again, Ids(63, 1), nullptr, {.max_tokens = -1}, {}).ids.size(), 1U);
 }
 
 TEST_F(GenerateTest, PromptsThatDoNotFitAreRefusedWithBothNumbers) {
   say(64, {4});
-  Session on = session(64);
+  FakeSession on = session(64);
   EXPECT_THAT(error_of(on, Ids(64, 1), {.max_tokens = 10}), HasSubstr("64 tokens, and the context holds 64: no room"));
   EXPECT_THAT(error_of(on, Ids(65, 1), {.max_tokens = 10}), HasSubstr("65 tokens, and the context holds 64"));
   EXPECT_THAT(error_of(on, Ids(128, 1), {.max_tokens = 0}), HasSubstr("128 tokens, and the context holds 64"));
   EXPECT_THAT(error_of(on, {}, {}), HasSubstr("prompt: is empty"));
-  EXPECT_THAT(fake_model().calls, IsEmpty());
+  EXPECT_THAT(model_.calls, IsEmpty());
 }
 
 TEST_F(GenerateTest, IdsOutsideTheVocabularyAreRefused) {
-  Session on = session();
+  FakeSession on = session();
   EXPECT_THAT(error_of(on, {1, 8}, {}), HasSubstr("id 8 is outside the model's vocabulary of 8"));
   EXPECT_THAT(error_of(on, {-1}, {}), HasSubstr("id -1"));
-  fake_model().vocab = 7;
+  model_.vocab = 7;
   const text::Tokenizer tokenizer = letters();
   try {
     generate(on, Ids{7}, &tokenizer, {}, {});
@@ -125,36 +122,36 @@ TEST_F(GenerateTest, IdsOutsideTheVocabularyAreRefused) {
 
 TEST_F(GenerateTest, ACommonPrefixIsNotComputedAgain) {
   say(5, {4});
-  Session on = session();
-  fake_model().held = {1, 2, 3, 4};
+  FakeSession on = session();
+  model_.held = {1, 2, 3, 4};
   const Generated answer = generate(on, Ids{1, 2, 3, 5, 5}, nullptr, {.max_tokens = 1}, {});
   EXPECT_EQ(answer.reused_tokens, 3);
-  EXPECT_THAT(fake_model().calls, ElementsAre(Ids{5, 5}));
+  EXPECT_THAT(model_.calls, ElementsAre(Ids{5, 5}));
 }
 
 TEST_F(GenerateTest, TheLastTokenOfAPromptThatIsHeldWholeIsComputedAgain) {
   say(3, {4});
-  Session on = session();
-  fake_model().held = {1, 2, 3, 4, 5};
+  FakeSession on = session();
+  model_.held = {1, 2, 3, 4, 5};
   const Generated answer = generate(on, Ids{1, 2, 3}, nullptr, {.max_tokens = 1}, {});
   EXPECT_EQ(answer.reused_tokens, 2);
-  EXPECT_THAT(fake_model().calls, ElementsAre(Ids{3}));
+  EXPECT_THAT(model_.calls, ElementsAre(Ids{3}));
   EXPECT_THAT(answer.ids, ElementsAre(4));
 }
 
 TEST_F(GenerateTest, WhatTheCacheCannotKeepIsComputedAgain) {
   say(4, {4});
-  Session on = session();
-  fake_model().held = {1, 2, 3, 4, 5};
-  fake_model().most_kept = [](std::int64_t) { return std::int64_t{0}; };
+  FakeSession on = session();
+  model_.held = {1, 2, 3, 4, 5};
+  model_.most_kept = [](std::int64_t) { return std::int64_t{0}; };
   const Generated answer = generate(on, Ids{1, 2, 3, 5}, nullptr, {.max_tokens = 1}, {});
   EXPECT_EQ(answer.reused_tokens, 0);
-  EXPECT_THAT(fake_model().calls, ElementsAre(Ids{1, 2, 3, 5}));
+  EXPECT_THAT(model_.calls, ElementsAre(Ids{1, 2, 3, 5}));
 }
 
 TEST_F(GenerateTest, TextIsStreamedAndIsTheTextOfTheIds) {
   say(1, {2, 0, 1});
-  Session on = session();
+  FakeSession on = session();
   const text::Tokenizer tokenizer = letters();
   std::string streamed;
   const Generated answer =
@@ -165,7 +162,7 @@ TEST_F(GenerateTest, TextIsStreamedAndIsTheTextOfTheIds) {
 
 TEST_F(GenerateTest, AStopTextEndsTheAnswerBeforeIt) {
   say(1, {2, 0, 1, 3, 4});
-  Session on = session();
+  FakeSession on = session();
   const text::Tokenizer tokenizer = letters();
   std::string streamed;
   const Generated answer = generate(on, Ids{1}, &tokenizer, {.max_tokens = 5, .stop = {"bd"}},
@@ -178,14 +175,14 @@ TEST_F(GenerateTest, AStopTextEndsTheAnswerBeforeIt) {
 
 TEST_F(GenerateTest, StopTextsNeedATokenizer) {
   say(1, {2});
-  Session on = session();
+  FakeSession on = session();
   EXPECT_THAT(error_of(on, {1}, {.stop = {"x"}}), HasSubstr("no tokenizer"));
 }
 
 TEST_F(GenerateTest, IdsBeyondTheTokenizerAreNeverDrawn) {
-  fake_model().vocab = 12;  // the head is padded: the tokenizer has 8
+  model_.vocab = 12;  // the head is padded: the tokenizer has 8
   say(1, {10, 11});
-  Session on = session();
+  FakeSession on = session();
   const text::Tokenizer tokenizer = letters();
   const Generated answer = generate(on, Ids{1}, &tokenizer, {.max_tokens = 2}, {});
   EXPECT_THAT(answer.ids, ElementsAre(0, 0));
@@ -193,7 +190,7 @@ TEST_F(GenerateTest, IdsBeyondTheTokenizerAreNeverDrawn) {
 
 TEST_F(GenerateTest, StepsCarryTheModelsOwnLogprobs) {
   say(1, {4, 2});
-  Session on = session();
+  FakeSession on = session();
   const Generated answer =
       generate(on, Ids{1}, nullptr, {.sampler = {.temperature = 0, .top_k = 1}, .max_tokens = 2, .logprobs = 2}, {});
   ASSERT_EQ(answer.steps.size(), 2U);
@@ -206,7 +203,7 @@ TEST_F(GenerateTest, StepsCarryTheModelsOwnLogprobs) {
 
 TEST_F(GenerateTest, CancellingEndsTheAnswer) {
   say(1, {4, 2, 3});
-  Session on = session();
+  FakeSession on = session();
   const std::atomic<bool> cancel{true};
   const Generated answer = generate(on, Ids{1}, nullptr, {.max_tokens = 3, .cancel = &cancel}, {});
   EXPECT_THAT(answer.ids, ElementsAre(4));
@@ -214,10 +211,10 @@ TEST_F(GenerateTest, CancellingEndsTheAnswer) {
 }
 
 TEST_F(GenerateTest, TheSeedDecidesWhateverTheCacheHeld) {
-  fake_model().vocab = 256;
-  fake_model().logits = [](const Ids&) { return std::vector<float>(256, 0.0F); };
+  model_.vocab = 256;
+  model_.logits = [](const Ids&) { return std::vector<float>(256, 0.0F); };
   const auto run = [&](std::uint64_t seed) {
-    Session on = session();
+    FakeSession on = session();
     return generate(on, Ids{1, 2}, nullptr, {.sampler = {.temperature = 0.8F, .seed = seed}, .max_tokens = 32}, {}).ids;
   };
   const Ids first = run(1);
