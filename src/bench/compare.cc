@@ -85,8 +85,8 @@ double LogitsDifference::top1_agreement() const {
 Tolerance tolerance_for(int bits) {
   if (bits > 16) return {.largest = 5e-3, .kl = 1e-5, .agreement = 0.99};  // states of f16 included
   if (bits > 9 || bits == 0) return {.largest = 2e-2, .kl = 1e-3, .agreement = 0.97};
-  if (bits > 7) return {.largest = 0.5, .kl = 1e-2, .agreement = 0.9};
-  if (bits > 4) return {.largest = 0, .kl = 0.1, .agreement = 0.8};
+  if (bits > 7) return {.largest = 0.5, .kl = 1e-2, .agreement = 0.8};
+  if (bits > 4) return {.largest = 0, .kl = 0.1, .agreement = 0.7};
   return {.largest = 0, .kl = 0.6, .agreement = 0.5};
 }
 

@@ -163,13 +163,16 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   // Stretch the leading axes of both, so that matrix i of a meets matrix i of b.
   const Extents leading =
       broadcast(Extents(a.shape.begin(), a.shape.end() - 2), Extents(b.shape.begin(), b.shape.end() - 2));
-  const auto stretched = [&](const Tensor& x) {
+  const auto stretched = [&](const Tensor& x, Tensor& room) -> const Tensor& {
     Extents shape = leading;
     shape.insert(shape.end(), x.shape.end() - 2, x.shape.end());
-    return expand(x, shape);
+    if (shape == x.shape) return x;  // a copy of a weight is large
+    return room = expand(x, shape);
   };
-  const Tensor left = stretched(a);   // [matrices, rows, inner]
-  const Tensor right = stretched(b);  // [matrices, inner, columns]
+  Tensor room_left;
+  Tensor room_right;
+  const Tensor& left = stretched(a, room_left);    // [matrices, rows, inner]
+  const Tensor& right = stretched(b, room_right);  // [matrices, inner, columns]
 
   Extents shape = leading;
   shape.push_back(a.shape[a.shape.size() - 2]);
