@@ -24,7 +24,7 @@ using StoredBytes = std::function<std::uint64_t(const graph::Value& weight)>;
 StateDescription describe_state(const graph::Graph& graph, const graph::State& state, std::int64_t context,
                                 tensor::DType cache_type) {
   StateDescription out{.layer = state.layer, .role = state.role, .window = state.window, .shape = {}, .bytes = 0};
-  const std::int64_t held = state.window == 0 ? context : std::min(context, state.window);
+  const std::int64_t held = graph::held_positions(state.window, context, engine::SessionOptions{}.chunk);
   for (const graph::Dim& dim : graph.value(state.value).shape) out.shape.push_back(dim.at({.context = held}));
   std::uint64_t rows = 1;
   for (std::size_t i = 0; i + 1 < out.shape.size(); ++i) rows *= static_cast<std::uint64_t>(out.shape[i]);
@@ -35,7 +35,7 @@ StateDescription describe_state(const graph::Graph& graph, const graph::State& s
 // What follows from the graph alone. `out` knows its name, context and cache type.
 void describe_graph(const graph::Graph& graph, std::int64_t prompt_tokens, const StoredBytes& stored,
                     Description& out) {
-  out.state_bytes = graph::state_bytes(graph, out.context, out.cache_type);
+  out.state_bytes = graph::state_bytes(graph, out.context, engine::SessionOptions{}.chunk, out.cache_type);
   for (const graph::State& state : graph.states) {
     out.states.push_back(describe_state(graph, state, out.context, out.cache_type));
   }

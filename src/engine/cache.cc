@@ -10,6 +10,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "graph/variant.h"
 
 namespace pastkv::engine {
 namespace {
@@ -44,11 +45,7 @@ Cache::Cache(std::span<const StateShape> shapes, tensor::DType type, std::int64_
     : type_(type) {
   for (const StateShape& shape : shapes) {
     Store store{.heads = shape.heads, .window = shape.window};
-    store.capacity = context;
-    if (shape.window > 0 && shape.window < context) {
-      // window - 1 earlier positions, and the chunk that is being computed
-      store.capacity = std::min(context, shape.window - 1 + chunk);
-    }
+    store.capacity = graph::held_positions(shape.window, context, chunk);
     const auto bytes = tensor::byte_size(type, static_cast<std::uint64_t>(shape.head_dim));
     if (!bytes) {
       throw Error({.file = {},

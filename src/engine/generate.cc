@@ -96,6 +96,16 @@ class TextOutput {
   std::string text_;
 };
 
+// Stop texts that are spellings of special tokens: these never show in the text, and are met as ids.
+std::vector<std::int32_t> stop_ids(const text::Tokenizer* tokenizer, const std::vector<std::string>& stop) {
+  std::vector<std::int32_t> ids;
+  for (const std::string& text : stop) {
+    const auto id = tokenizer == nullptr ? std::nullopt : tokenizer->id_of(text);
+    if (id && tokenizer->is_special(*id)) ids.push_back(*id);
+  }
+  return ids;
+}
+
 GenerateStep step_of(std::span<const float> logits, std::int32_t id, std::size_t count) {
   return {id, logprob_of(logits, id).logprob, top_logprobs(logits, count)};
 }
@@ -125,6 +135,7 @@ Generated generate(Session& session, std::span<const std::int32_t> prompt, const
   check_prompt(session, prompt, tokenizer, options);
   Sampler sampler(options.sampler);
   TextOutput output(tokenizer, options.stop, emit);
+  const std::vector<std::int32_t> stops = stop_ids(tokenizer, options.stop);
   const std::int64_t known =
       tokenizer == nullptr ? session.vocab() : std::min<std::int64_t>(session.vocab(), tokenizer->size());
   const std::int64_t room = session.context() - std::ssize(prompt);
@@ -149,6 +160,10 @@ Generated generate(Session& session, std::span<const std::int32_t> prompt, const
     if (drawn == 0) first = last;
     if (contains(options.eos_ids, id)) {
       result.finish = Finish::eos;
+      break;
+    }
+    if (contains(stops, id)) {
+      result.finish = Finish::stop;
       break;
     }
     if (options.score || options.logprobs > 0) result.steps.push_back(step_of(logits, id, options.logprobs));

@@ -24,7 +24,7 @@ std::string_view name(Finish finish);
 struct GenerateOptions {
   SamplerOptions sampler;
   std::int64_t max_tokens = 128;              // negative: until the context is full
-  std::vector<std::string> stop;              // texts; none of them is given out
+  std::vector<std::string> stop;              // texts, or spellings of special tokens; none of them is given out
   std::vector<std::int32_t> eos_ids;          // any of them ends the answer and is not part of it
   bool score = false;                         // the log probability of each token; costs a pass over the vocabulary
   std::size_t logprobs = 0;                   // most likely tokens to report per step; implies `score`

@@ -86,7 +86,7 @@ class IndexReader {
   }
 
   // Tensors from `first` on are those of the shard.
-  void check_agreement(const std::string& shard, const std::vector<std::string>& named, const TensorSource& source,
+  void check_agreement(const std::string& shard, const std::vector<std::string>& named, TensorSource& source,
                        std::size_t first, std::vector<std::string>& warnings) const {
     std::set<std::string_view> held;
     for (std::size_t i = first; i < source.tensors().size(); ++i) held.insert(source.tensors()[i].name);
@@ -98,6 +98,7 @@ class IndexReader {
     }
     if (held.empty()) return;
     const std::vector<std::string> surplus(held.begin(), held.end());
+    for (const std::string& tensor : surplus) source.set_unlisted(tensor);
     warnings.push_back(fmt::format("{}: {} does not list {} of its tensors: {}", shown(shard),
                                    index_.filename().string(), surplus.size(), shown_list(surplus)));
   }

@@ -32,6 +32,11 @@ const TensorEntry* TensorSource::find(std::string_view name) const {
   return found == index_.end() ? nullptr : &tensors_[found->second];
 }
 
+void TensorSource::set_unlisted(std::string_view name) {
+  const auto found = index_.find(std::string(name));
+  if (found != index_.end()) tensors_[found->second].unlisted = true;
+}
+
 std::uint64_t TensorSource::total_bytes() const {
   std::uint64_t total = 0;
   for (const TensorEntry& entry : tensors_) total += entry.bytes.size();

@@ -22,6 +22,7 @@ struct TensorEntry {
   std::vector<std::int64_t> shape;         // outermost first, as Hugging Face writes it (GGUF's order is turned round)
   std::span<const std::byte> bytes;        // exactly the tensor's bytes; valid while `file` lives
   std::shared_ptr<const MappedFile> file;  // where they lie
+  bool unlisted = false;                   // in a shard whose index does not name it: fine when no model needs it
 
   std::int64_t elements() const;
 };
@@ -34,6 +35,7 @@ class TensorSource {
 
   const std::vector<TensorEntry>& tensors() const { return tensors_; }
   const TensorEntry* find(std::string_view name) const;  // null when absent
+  void set_unlisted(std::string_view name);              // see TensorEntry; nothing when absent
   std::uint64_t total_bytes() const;
 
  private:

@@ -100,7 +100,12 @@ std::uint64_t position_bytes(const Graph& graph, const State& state, tensor::DTy
   return *bytes;
 }
 
-std::uint64_t state_bytes(const Graph& graph, std::int64_t context, tensor::DType state_dtype) {
+std::int64_t held_positions(std::int64_t window, std::int64_t context, std::int64_t chunk) {
+  if (window == 0 || context <= window) return context;
+  return chunk > context - (window - 1) ? context : window - 1 + chunk;
+}
+
+std::uint64_t state_bytes(const Graph& graph, std::int64_t context, std::int64_t chunk, tensor::DType state_dtype) {
   std::uint64_t total = 0;
   for (const State& state : graph.states) {
     if (state.role == StateRole::buffer) {
@@ -109,7 +114,7 @@ std::uint64_t state_bytes(const Graph& graph, std::int64_t context, tensor::DTyp
       total += tensor::byte_size(state_dtype, elements).value_or(0);
       continue;
     }
-    const std::int64_t length = state.window == 0 ? context : std::min(context, state.window);
+    const std::int64_t length = held_positions(state.window, context, chunk);
     const auto bytes = checked_multiply(position_bytes(graph, state, state_dtype), static_cast<std::uint64_t>(length));
     const auto sum = bytes ? checked_add(total, *bytes) : std::nullopt;
     if (!sum) {

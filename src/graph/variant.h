@@ -43,8 +43,12 @@ std::vector<TensorInfo> inputs(const Graph& graph, const Variant& variant, tenso
 // head_dim is no whole number of blocks of the type.
 std::uint64_t position_bytes(const Graph& graph, const State& state, tensor::DType state_dtype);
 
-// Bytes of all states at `context` tokens, batch 1; a window layer holds min(window, context), a buffer always all of
-// itself. Throws Error as position_bytes does, and when the bytes leave 64 bits.
-std::uint64_t state_bytes(const Graph& graph, std::int64_t context, tensor::DType state_dtype);
+// Positions that a cache for `context` tokens has room for when `chunk` tokens are computed at once: all, or in a layer
+// of a window the window - 1 that a token can see before it, and the chunk.
+std::int64_t held_positions(std::int64_t window, std::int64_t context, std::int64_t chunk);
+
+// Bytes of all states at `context` tokens, batch 1, each with its held_positions, a buffer always all of itself. Throws
+// Error as position_bytes does, and when the bytes leave 64 bits.
+std::uint64_t state_bytes(const Graph& graph, std::int64_t context, std::int64_t chunk, tensor::DType state_dtype);
 
 }  // namespace pastkv::graph

@@ -135,7 +135,8 @@ std::vector<const formats::TensorEntry*> bind_weights(const graph::Graph& graph,
   }
   std::vector<std::string> unused;
   for (const formats::TensorEntry& entry : source.tensors()) {
-    if (!used.contains(&entry) && !is_ignored(architecture, entry.name)) unused.push_back(entry.name);
+    if (!used.contains(&entry) && !entry.unlisted && !is_ignored(architecture, entry.name))
+      unused.push_back(entry.name);
   }
   if (!unused.empty()) {
     throw Error({.file = file,

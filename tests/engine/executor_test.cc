@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "graph/variant.h"
 #include "models/golden.h"
 
 namespace pastkv::engine {
@@ -160,6 +161,20 @@ TEST_P(GoldenEngine, ACutCacheIsAsGoodAsACold) {
 
 INSTANTIATE_TEST_SUITE_P(Models, GoldenEngine, testing::ValuesIn(test::golden_names()),
                          [](const auto& tested) { return tested.param; });
+
+// What is said of a model before it runs is what its cache takes.
+TEST_P(GoldenEngine, StatesTakeTheBytesThatAreForetold) {
+  for_each_engine([](const Golden& golden, const Engine& engine) {
+    for (const std::int64_t context : {length(golden), std::int64_t{100}}) {
+      for (const std::int64_t chunk : {2, 64}) {
+        const auto foretold = graph::state_bytes(engine.model().graph, context, chunk, tensor::DType::f32);
+        const auto taken = session_of(engine, context, chunk).state_bytes();
+        EXPECT_GE(taken, foretold);
+        EXPECT_LE(taken, foretold + 64 * engine.model().graph.states.size());  // each begins on a line of its own
+      }
+    }
+  });
+}
 
 class SessionTest : public testing::Test {
  protected:

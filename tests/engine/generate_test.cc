@@ -173,6 +173,16 @@ TEST_F(GenerateTest, AStopTextEndsTheAnswerBeforeIt) {
   EXPECT_THAT(answer.ids, ElementsAre(2, 0, 1, 3));
 }
 
+TEST_F(GenerateTest, AStopTextThatSpellsASpecialTokenEndsTheAnswerAtItsId) {
+  say(1, {2, 7, 3});
+  Session on = session();
+  const text::Tokenizer tokenizer = letters();
+  const Generated answer = generate(on, Ids{1}, &tokenizer, {.max_tokens = 5, .stop = {"</s>"}}, {});
+  EXPECT_EQ(answer.finish, Finish::stop);
+  EXPECT_EQ(answer.text, "c");
+  EXPECT_THAT(answer.ids, ElementsAre(2));
+}
+
 TEST_F(GenerateTest, StopTextsNeedATokenizer) {
   say(1, {2});
   FakeSession on = session();

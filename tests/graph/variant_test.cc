@@ -72,19 +72,19 @@ TEST(Inputs, OfAFirstPrefillHaveNoPast) {
 }
 
 TEST(StateBytes, AreThoseOfTheContext) {
-  EXPECT_EQ(state_bytes(states_graph(32, 8, 128, {0}), 8192, DType::f16), 1073741824U);
+  EXPECT_EQ(state_bytes(states_graph(32, 8, 128, {0}), 8192, 512, DType::f16), 1073741824U);
 }
 
 TEST(StateBytes, OfAWindowStopAtTheWindow) {
   const Graph graph = states_graph(2, 1, 256, {512, 0});
-  EXPECT_EQ(state_bytes(graph, 100, DType::f16), 2U * (100 + 100) * 256 * 2);
-  EXPECT_EQ(state_bytes(graph, 4096, DType::f16), 2U * (512 + 4096) * 256 * 2);
-  EXPECT_EQ(state_bytes(graph, 4096, DType::q8_0), 2U * (512 + 4096) * (256 / 32 * 34));
+  EXPECT_EQ(state_bytes(graph, 100, 512, DType::f16), 2U * (100 + 100) * 256 * 2);
+  EXPECT_EQ(state_bytes(graph, 4096, 64, DType::f16), 2U * (512 - 1 + 64 + 4096) * 256 * 2);
+  EXPECT_EQ(state_bytes(graph, 4096, 1, DType::q8_0), 2U * (512 + 4096) * (256 / 32 * 34));
 }
 
 TEST(StateBytes, RefuseHeadsThatAreNoWholeBlocks) {
   try {
-    state_bytes(states_graph(1, 1, 80, {0}), 16, DType::q8_0);
+    state_bytes(states_graph(1, 1, 80, {0}), 16, 512, DType::q8_0);
     FAIL() << "80 elements are no whole blocks of 32";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("80 elements"));
@@ -92,7 +92,7 @@ TEST(StateBytes, RefuseHeadsThatAreNoWholeBlocks) {
 }
 
 TEST(StateBytes, RefuseToLeave64Bits) {
-  EXPECT_THROW(state_bytes(states_graph(1, 8, 128, {0}), std::int64_t{1} << 60, DType::f32), Error);
+  EXPECT_THROW(state_bytes(states_graph(1, 8, 128, {0}), std::int64_t{1} << 60, 512, DType::f32), Error);
 }
 
 }  // namespace

@@ -153,6 +153,17 @@ TEST(Tensors, LeftOverAreNamedTenAtMostAndCounted) {
   EXPECT_LT(refusal(long_names).size(), 2000U);
 }
 
+TEST(Tensors, ThatNoIndexListsAndNoGraphNeedsAreAWarning) {
+  nlohmann::json index = {{"weight_map", nlohmann::json::object()}};
+  const test::ChangedModel model("llama", {}, [&](test::StoredTensors& tensors) {
+    for (const auto& [name, tensor] : tensors) index["weight_map"][name] = "model-00001-of-00001.safetensors";
+    tensors["extra.weight"] = {.shape = {1}, .bytes = std::string(4, '\0')};
+  });
+  std::filesystem::rename(model.path() / "model.safetensors", model.path() / "model-00001-of-00001.safetensors");
+  model.write("model.safetensors.index.json", index.dump());
+  EXPECT_THAT(open_model(model.path()).warnings, testing::Contains(testing::HasSubstr("extra.weight")));
+}
+
 TEST(Tensors, BuffersOfOldWritersAreNoFault) {
   const ChangedModel changed("llama", {}, [](StoredTensors& tensors) {
     tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = {.shape = {2}, .bytes = std::string(8, '\0')};

@@ -58,9 +58,9 @@ TEST(Template, LooksAtNeighboursAndKeepsNamespaces) {
 TEST(StrftimeNow, TakesAnyFormatAndAFixedClock) {
   EXPECT_EQ(render_with_variables("{{ strftime_now('%Y-%m-%d') }}|{{ strftime_now('%d %b %Y') }}|"
                                   "{{ strftime_now('%Y-%m-%d %H:%M:%S') }}|{{ strftime_now('%A, %B %-d %j %p %%') }}|"
-                                  "{{ strftime_now('') }}",
+                                  "{{ strftime_now('') }}|{{ strftime_now('%H%z %Z|%%z') }}",
                                   Json::object(), 1721999109),
-            "2024-07-26|26 Jul 2024|2024-07-26 13:05:09|Friday, July 26 208 PM %|");
+            "2024-07-26|26 Jul 2024|2024-07-26 13:05:09|Friday, July 26 208 PM %||13 |%z");
 }
 
 TEST(Template, BlocksLeaveNoBlankLines) {

@@ -4,6 +4,24 @@ use minijinja::{Error, ErrorKind};
 
 const LONGEST: usize = 4096; // bytes of a formatted date
 
+/// The format without its %z and %Z.
+fn without_zone(format: &str) -> String {
+    let mut kept = String::with_capacity(format.len());
+    let mut rest = format.chars();
+    while let Some(c) = rest.next() {
+        if c != '%' {
+            kept.push(c);
+            continue;
+        }
+        match rest.next() {
+            Some('z' | 'Z') => {}
+            Some(directive) => kept.extend(['%', directive]),
+            None => kept.push('%'),
+        }
+    }
+    kept
+}
+
 /// `now`: seconds since the epoch, already in local time.
 pub fn format(now: i64, format: &str) -> Result<String, Error> {
     let fail =
@@ -21,6 +39,8 @@ pub fn format(now: i64, format: &str) -> Result<String, Error> {
         if libc::gmtime_r(&seconds, &mut fields).is_null() {
             return fail("the time is out of range");
         }
+        // Local time without a zone, as the reference has it: %z and %Z give nothing.
+        let pattern = without_zone(&pattern);
         libc::strftime(buffer.as_mut_ptr().cast(), buffer.len(), pattern.as_ptr().cast(), &fields)
     };
     if written == 0 {
