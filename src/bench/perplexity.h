@@ -27,8 +27,8 @@ class PerplexityScore {
   double squares_ = 0;
 };
 
-// `session` must hold `context` tokens. Scores at most `chunks` of them (negative: all). `progress` is told after each
-// chunk; may be empty. Throws Error when there is no whole chunk, or logits are no numbers.
+// `session` must hold `context` tokens. Scores at most `chunks` of them (1 or more; negative: all). `progress` is told
+// after each chunk; may be empty. Throws Error when there is no whole chunk, or logits are no numbers.
 PerplexityScore perplexity(engine::Session& session, std::span<const std::int32_t> tokens,
                            std::optional<std::int32_t> bos, std::int64_t context, std::int64_t chunks,
                            const std::function<void(std::int64_t done, std::int64_t of, double so_far)>& progress);

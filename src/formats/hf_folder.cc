@@ -18,9 +18,13 @@ namespace {
   throw Error({.file = path.string(), .place = {}, .reason = std::move(reason), .remedy = std::move(remedy)});
 }
 
+// Throws Error when nobody can tell: no rights, a ring of links.
 bool present(const std::filesystem::path& path) {
-  std::error_code ignored;
-  return std::filesystem::exists(path, ignored);
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (status.type() == std::filesystem::file_type::none)
+    fail(path, error.message(), "check the path's rights and links");
+  return std::filesystem::exists(status);
 }
 
 nlohmann::json read_if_present(const std::filesystem::path& path) {

@@ -199,6 +199,10 @@ std::uint64_t Model::file_bytes() const {
 Model open_model(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
+  if (status.type() == fs::file_type::none) {
+    throw Error(
+        {.file = path.string(), .place = {}, .reason = error.message(), .remedy = "check the path's rights and links"});
+  }
   if (!fs::exists(status)) {
     throw Error({.file = path.string(),
                  .place = {},

@@ -10,7 +10,7 @@ ModelMeasurement example() {
   model.name = "Toy";
   model.architecture = "llama";
   model.parameters = 1000;
-  model.hash = "sampled-fnv1a64:0";
+  model.hash = "xxh3:0";
   model.kernels = "portable";
   model.threads = 2;
   model.load_ms = 3;

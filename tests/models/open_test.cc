@@ -131,6 +131,13 @@ TEST(Tensors, OfAnotherShapeNameBothShapes) {
   EXPECT_THAT(refusal(vocab), AllOf(HasSubstr(kEmbedding), HasSubstr("[64, 32]"), HasSubstr("[65, 32]")));
 }
 
+TEST(Open, ARingOfLinksIsNotCalledAbsent) {
+  const std::filesystem::path ring = std::filesystem::path(testing::TempDir()) / "pastkv_ring.gguf";
+  std::filesystem::remove(ring);
+  std::filesystem::create_symlink(ring, ring);
+  EXPECT_THAT(error_of([&] { open_model(ring); }), testing::AllOf(HasSubstr("symbolic links"), HasSubstr("rights")));
+}
+
 TEST(Tensors, MissingAreNamedTenAtMostAndCounted) {
   const ChangedModel one("llama", {}, [](StoredTensors& tensors) { tensors.erase("model.norm.weight"); });
   EXPECT_THAT(refusal(one), HasSubstr("1 tensors are missing: model.norm.weight"));
