@@ -131,7 +131,7 @@ TEST(Tensors, OfAnotherShapeNameBothShapes) {
   EXPECT_THAT(refusal(vocab), AllOf(HasSubstr(kEmbedding), HasSubstr("[64, 32]"), HasSubstr("[65, 32]")));
 }
 
-TEST(Open, ARingOfLinksIsNotCalledAbsent) {
+TEST(OpenModel, ARingOfLinksIsNotCalledAbsent) {
   const std::filesystem::path ring = std::filesystem::path(testing::TempDir()) / "pastkv_ring.gguf";
   std::filesystem::remove(ring);
   std::filesystem::create_symlink(ring, ring);
