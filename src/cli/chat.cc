@@ -146,8 +146,7 @@ void add_chat(CLI::App& program) {
   CLI::App& command = *program.add_subcommand("chat", "talk with the model; the cache is kept between turns");
   add_model(command, flags->model);
   command.add_option("--system", flags->system, "the system message");
-  command.add_option("-n,--max-tokens,--predict", flags->max_tokens, "most tokens of an answer (-1: until it ends)")
-      ->capture_default_str();
+  add_max_tokens(command, flags->max_tokens);
   add_sampler_flags(command, flags->sampler);
   add_context(command, flags->context, "8192, or what the model was trained for if that is less");
   add_engine_flags(command, flags->engine);

@@ -70,7 +70,7 @@ void add_eval(CLI::App& program) {
       ->check(CLI::Range(std::int64_t{4}, std::int64_t{1} << 24))
       ->capture_default_str();
   command.add_option("--chunks", flags->chunks, "score only the first chunks (-1: all)")
-      ->check(CLI::Range(std::int64_t{-1}, std::int64_t{1} << 40))
+      ->check(CLI::Range(std::int64_t{-1}, std::int64_t{1} << 40) & !CLI::IsMember({std::int64_t{0}}))
       ->capture_default_str();
   add_engine_flags(command, flags->engine);
   add_json(command, flags->json);

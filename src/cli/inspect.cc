@@ -94,7 +94,8 @@ void inspect(const InspectFlags& flags) {
   const models::Model model = models::open_model(flags.model);
   for (const std::string& warning : model.warnings) warn(warning, flags.quiet);
   if (flags.graph) {
-    fmt::print("{}", graph::to_text(model.graph));
+    const std::string text = graph::to_text(model.graph);
+    fmt::print("{}", flags.json ? Json{{"name", model.name}, {"graph", text}}.dump() + "\n" : text);
     return;
   }
   if (flags.rope) {

@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/interrupt.h"
@@ -34,6 +36,13 @@ int usage(const CLI::App& program, const std::string& reason) {
   return kUsage;
 }
 
+// "inspect, run, ..."
+std::string commands_of(const CLI::App& program) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : program.get_subcommands({})) names.push_back(command->get_name());
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -41,7 +50,7 @@ int main(int argc, char** argv) {
   cli::handle_interrupts();
   CLI::App program("Reads, runs, converts and measures language models, with their KV cache.", "pastkv");
   program.set_version_flag("--version", std::string("pastkv ") + std::string(version()));
-  program.require_subcommand(1);
+  program.require_subcommand(0, 1);
   program.get_formatter()->column_width(36);
   cli::add_inspect(program);
   cli::add_run(program);
@@ -60,10 +69,14 @@ int main(int argc, char** argv) {
       "pastkv COMMAND --help shows the options of a command.");
   try {
     program.parse(argc, argv);
+    if (program.get_subcommands().empty()) return usage(program, "give a command: " + commands_of(program));
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) return fail("standard output cannot be written");
     return 0;
   } catch (const CLI::Success& success) {  // --help, --version
     return program.exit(success);
+  } catch (const CLI::ExtrasError& error) {
+    if (!program.get_subcommands().empty()) return usage(program, error.what());
+    return usage(program, fmt::format("'{}' is no command; there are {}", argv[1], commands_of(program)));
   } catch (const CLI::ParseError& error) {
     return usage(program, error.what());
   } catch (const cli::UsageError& error) {

@@ -43,6 +43,21 @@ void add_context(CLI::App& command, std::int64_t& context, const std::string& un
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
 }
 
+namespace {
+
+std::optional<std::uint64_t> parse_seed(const std::string& text) {
+  std::uint64_t seed = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(seed) : std::nullopt;
+}
+
+std::string seed_fault(std::string& text) {
+  if (text == "-1" || parse_seed(text)) return {};
+  return "wanted a number from 0 to 18446744073709551615, or -1";
+}
+
+}  // namespace
+
 void add_sampler_flags(CLI::App& command, SamplerFlags& flags) {
   const auto group = "Sampling";
   engine::SamplerOptions& options = flags.options;
@@ -63,7 +78,15 @@ void add_sampler_flags(CLI::App& command, SamplerFlags& flags) {
                   "makes tokens of prompt and answer less likely (1: off)")
       ->capture_default_str()
       ->group(group);
-  command.add_option("-s,--seed", flags.seed, "the same seed gives the same answer (default: random)")->group(group);
+  command.add_option("-s,--seed", flags.seed, "the same seed gives the same answer (default, and -1: random)")
+      ->check(CLI::Validator(seed_fault, "", "seed"))
+      ->group(group);
+}
+
+void add_max_tokens(CLI::App& command, std::int64_t& max_tokens) {
+  command.add_option("-n,--max-tokens,--predict", max_tokens, "most tokens of the answer (-1: until it ends)")
+      ->check(CLI::Range(std::int64_t{-1}, std::int64_t{1} << 40))
+      ->capture_default_str();
 }
 
 void add_quiet(CLI::App& command, bool& quiet) {
@@ -85,8 +108,8 @@ engine::SamplerOptions sampler_options(const SamplerFlags& flags) {
   } catch (const Error& error) {
     throw UsageError(error.what());
   }
-  if (flags.seed) {
-    options.seed = *flags.seed;
+  if (const auto seed = parse_seed(flags.seed)) {
+    options.seed = *seed;
   } else if (options.temperature > 0) {
     options.seed = std::random_device{}();
   }

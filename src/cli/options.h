@@ -24,7 +24,7 @@ struct EngineFlags {
 
 struct SamplerFlags {
   engine::SamplerOptions options;
-  std::optional<std::uint64_t> seed;
+  std::string seed;  // a number; "-1" or nothing: random
 };
 
 void add_model(CLI::App& command, std::filesystem::path& model);
@@ -32,6 +32,7 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags);
 void add_threads(CLI::App& command, int& threads);
 void add_context(CLI::App& command, std::int64_t& context, const std::string& unless_given);
 void add_sampler_flags(CLI::App& command, SamplerFlags& flags);
+void add_max_tokens(CLI::App& command, std::int64_t& max_tokens);
 void add_quiet(CLI::App& command, bool& quiet);
 void add_json(CLI::App& command, bool& json);
 void set_examples(CLI::App& command, const std::string& examples);

@@ -171,8 +171,7 @@ void add_run(CLI::App& program) {
   command.add_option("--ids", flags->ids, "token ids instead of a text: 1,2,3");
   command.add_flag("--chat", flags->chat, "put the text through the model's own chat template");
   command.add_option("--system", flags->system, "the system message, with --chat");
-  command.add_option("-n,--max-tokens,--predict", flags->max_tokens, "most tokens of the answer (-1: until it ends)")
-      ->capture_default_str();
+  add_max_tokens(command, flags->max_tokens);
   command.add_option("--stop", flags->stop, "end the answer before this text; may be given again")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);

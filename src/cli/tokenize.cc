@@ -73,6 +73,10 @@ void tokenize(const TokenizeFlags& flags) {
       flags.decode ? parse_ids(input)
                    : tokenizer.encode(input, !flags.no_special,
                                       flags.special_as_text ? text::SpecialText::as_text : text::SpecialText::parse);
+  for (const std::int32_t id : ids) {
+    if (!tokenizer.token_of(id))
+      warn(fmt::format("the vocabulary has no id {}: it stands for no text", id), flags.quiet);
+  }
   const std::string text = flags.decode ? tokenizer.decode(ids, flags.no_special) : input;
   if (flags.json) {
     const nlohmann::ordered_json out = {{"ids", ids},

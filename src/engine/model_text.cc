@@ -11,10 +11,9 @@ std::optional<text::Tokenizer> tokenizer_of(const models::Model& model) {
     return text::Tokenizer::from_hf(*folder);
   }
   const auto& file = std::get<formats::GgufFile>(model.source);
-  if (!file.metadata.contains("tokenizer.huggingface.json")) {
-    // Some files say in so many words that they have no vocabulary.
-    const auto kind = file.find_string("tokenizer.ggml.model");
-    if (!kind || *kind == "none" || *kind == "no_vocab") return std::nullopt;
+  // Files without a vocabulary may still name a kind of it, or say "none".
+  if (!file.metadata.contains("tokenizer.ggml.tokens") && !file.metadata.contains("tokenizer.huggingface.json")) {
+    return std::nullopt;
   }
   return text::Tokenizer::from_gguf(file);
 }

@@ -43,6 +43,15 @@ json special_tokens(const json& config) {
   return tokens;
 }
 
+// What a template would be given broken is refused, as any other text is.
+void require_utf8(const nlohmann::ordered_json& content, const char* place) {
+  try {
+    static_cast<void>(content.dump());
+  } catch (const nlohmann::json::type_error&) {
+    throw Error({.file = {}, .place = place, .reason = "is not UTF-8", .remedy = "give text in UTF-8"});
+  }
+}
+
 std::int64_t local_now() {
   const std::time_t now = std::time(nullptr);
   std::tm fields{};
@@ -97,6 +106,9 @@ Rendered try_render(const ChatTemplate& chat, const nlohmann::ordered_json& cont
 
 nlohmann::ordered_json template_context(const ChatTemplate& chat, const nlohmann::ordered_json& messages,
                                         const RenderOptions& options) {
+  require_utf8(messages, "messages");
+  require_utf8(options.tools, "tools");
+  require_utf8(options.extra, "variables of the template");
   nlohmann::ordered_json context = {{"messages", messages},
                                     {"tools", options.tools},
                                     {"documents", nullptr},

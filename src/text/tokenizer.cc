@@ -1,6 +1,8 @@
 #include "text/tokenizer.h"
 
+#include <algorithm>
 #include <array>
+#include <limits>
 #include <utility>
 
 #include "base/error.h"
@@ -92,7 +94,9 @@ bool Tokenizer::cleans_up() const {
 }
 
 std::int32_t Tokenizer::size() const {
-  return static_cast<std::int32_t>(pastkv_tokenizer_size(parts_->rust.get()));
+  // A hostile file may name an id of any size.
+  return static_cast<std::int32_t>(
+      std::min<std::uint32_t>(pastkv_tokenizer_size(parts_->rust.get()), std::numeric_limits<std::int32_t>::max()));
 }
 
 std::optional<std::int32_t> Tokenizer::id_of(std::string_view token) const {

@@ -64,6 +64,11 @@ TEST(Program, MistakesInTheCommandLineAreExitTwo) {
   expect_failure(pastkv({"run", bare(), "--ids", "1", "--threads", "0"}), 2, "--threads");
   expect_failure(pastkv({"run", bare(), "--ids", "1", "--cache-type", "q9"}), 2, "--cache-type");
   expect_failure(pastkv({"bench", bare(), "--repeat", "0"}), 2, "--repeat");
+  expect_failure(pastkv({"run", bare(), "--ids", "1", "--seed", "18446744073709551616"}), 2, "--seed");
+  expect_failure(pastkv({"run", bare(), "--ids", "1", "--seed", "-2"}), 2, "--seed");
+  expect_failure(pastkv({"run", bare(), "--ids", "1", "-n", "-5"}), 2, "--max-tokens");
+  expect_failure(pastkv({"eval", bare(), "--text", "a", "--chunks", "0"}), 2, "--chunks");
+  expect_failure(pastkv({"inspct", bare()}), 2, "inspct");
 }
 
 TEST(Program, OutputThatCannotBeWrittenIsAFailure) {
@@ -157,6 +162,12 @@ TEST(Run, TheAnswerDependsOnNeitherChunkNorThreadsNorContext) {
   EXPECT_EQ(ids_of({"--context", "64"}), expected);
 }
 
+TEST(Run, AGgufWithoutAVocabularyRunsOnIds) {
+  const Outcome outcome = pastkv({"run", bare() + ".gguf", "--ids", "1,2", "-n", "2"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, pastkv({"run", bare(), "--ids", "1,2", "-n", "2"}).out);
+}
+
 TEST(Run, TheSeedDecides) {
   const json first = ids_of({"--temp", "2", "--seed", "1"});
   EXPECT_EQ(ids_of({"--temp", "2", "--seed", "1", "--threads", "1"}), first);
@@ -211,6 +222,11 @@ TEST(Run, ATemplateThatRefusesIsHeardInItsOwnWords) {
                  "this system message is refused");
 }
 
+TEST(Run, BrokenUtf8IsRefusedWithAndWithoutATemplate) {
+  expect_failure(pastkv({"run", chatty(), "-p", "a\xf0\x9f", "-n", "1"}), 1, "not UTF-8");
+  expect_failure(pastkv({"run", chatty(), "--chat", "-p", "a\xf0\x9f", "-n", "1"}), 1, "not UTF-8");
+}
+
 TEST(Run, ChatWithoutATemplateIsRefused) {
   const auto folder = scratch() / "plain";
   std::filesystem::create_directories(folder);
@@ -239,6 +255,13 @@ TEST(Chat, AConversationThatOutgrowsTheContextSaysSo) {
   const Outcome outcome =
       pastkv({"chat", chatty(), "--temp", "0", "-n", "2", "--context", "12"}, "hi\nthis is far too long\n");
   expect_failure(outcome, 1, "and the context holds 12");
+}
+
+TEST(Tokenize, IdsThatStandForNothingAreSaid) {
+  const Outcome outcome = pastkv({"tokenize", chatty(), "--decode", "4,9999"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.out, "a\n");
+  EXPECT_THAT(outcome.err, HasSubstr("no id 9999"));
 }
 
 TEST(Tokenize, TurnsTextIntoIdsAndBack) {
