@@ -79,7 +79,7 @@ TEST(Sampling, OptionsOutOfRangeAreAMistakeOfTheCommandLine) {
 TEST(Sampling, TheSeedGivenIsTheSeedUsedAndGreedyNeedsNone) {
   SamplerFlags flags;
   EXPECT_EQ(sampler_options(flags).seed, 0U);
-  flags.seed = 7;
+  flags.seed = "7";
   flags.options.temperature = 1;
   EXPECT_EQ(sampler_options(flags).seed, 7U);
 }
