@@ -79,7 +79,8 @@ InterpretedSession::InterpretedSession(graph::Graph graph, graph::WeightReader w
 }
 
 std::uint64_t InterpretedSession::state_bytes() const {
-  return graph::state_bytes(graph_, past_length(), tensor::DType::f32);
+  // Everything is kept, of a window too.
+  return graph::state_bytes(graph_, past_length(), /*chunk=*/past_length(), tensor::DType::f32);
 }
 
 // The shape that the graph declares decides; what it holds, the input's name.
