@@ -175,7 +175,7 @@ TEST_F(GenerateTest, AStopTextEndsTheAnswerBeforeIt) {
 
 TEST_F(GenerateTest, AStopTextThatSpellsASpecialTokenEndsTheAnswerAtItsId) {
   say(1, {2, 7, 3});
-  Session on = session();
+  FakeSession on = session();
   const text::Tokenizer tokenizer = letters();
   const Generated answer = generate(on, Ids{1}, &tokenizer, {.max_tokens = 5, .stop = {"</s>"}}, {});
   EXPECT_EQ(answer.finish, Finish::stop);
