@@ -46,6 +46,7 @@ std::string model_hash(const models::Model& model) {
     hash.add(static_cast<std::uint64_t>(tensor->shape.size()));
     for (const std::int64_t extent : tensor->shape) hash.add(static_cast<std::uint64_t>(extent));
     hash.add(tensor->bytes);
+    tensor->file->drop(tensor->bytes);  // a look at all of a large model must not leave it in memory
   }
   return fmt::format("xxh3:{:016x}", hash.value());
 }

@@ -40,9 +40,11 @@ class GgufConfig {
 // Sizes, layers (full attention), the one rope, norm, scale and whether the output is tied.
 void read_gguf_decoder(const GgufConfig& config, ModelConfig& out);
 
+// A pattern without full layers.
+inline constexpr std::int64_t kAllSlide = kMaxLayers + 1;
+
 // Gives the layers their windows: by attention.sliding_window_pattern, one boolean per layer or the number n in "every
 // n-th layer is full", and without that key by `pattern`.
-inline constexpr std::int64_t kAllSlide = kMaxLayers + 1;
 void read_gguf_windows(const GgufConfig& config, std::int64_t window, std::int64_t pattern, ModelConfig& out);
 
 }  // namespace pastkv::models
