@@ -10,9 +10,6 @@
 namespace pastkv::graph {
 namespace {
 
-constexpr std::array<Symbol, kSymbols> kAllSymbols = {Symbol::batch, Symbol::query, Symbol::past, Symbol::rows,
-                                                      Symbol::context};
-
 // The order in which people write them: "past + query", "query - rows".
 constexpr std::array<std::pair<Symbol, std::string_view>, kSymbols> kWritten = {{{Symbol::batch, "batch"},
                                                                                  {Symbol::past, "past"},
@@ -116,6 +113,12 @@ std::string Dim::text() const {
   for (const auto& [symbol, written] : kWritten) append(out, coefficient(symbol), written);
   append(out, constant_, "");
   return out.empty() ? "0" : out;
+}
+
+std::int64_t content(const Dim& dim) {
+  std::int64_t common = dim.constant();
+  for (const Symbol symbol : kAllSymbols) common = std::gcd(common, dim.coefficient(symbol));
+  return common;
 }
 
 std::string text(const Shape& shape) {

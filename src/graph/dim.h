@@ -15,7 +15,8 @@ enum class Symbol : std::uint8_t {
   rows,     // query positions whose logits are asked for, counted from the last
   context,  // capacity of the cache, in tokens
 };
-inline constexpr std::size_t kSymbols = 5;
+inline constexpr std::array kAllSymbols = {Symbol::batch, Symbol::query, Symbol::past, Symbol::rows, Symbol::context};
+inline constexpr std::size_t kSymbols = kAllSymbols.size();
 
 // The numbers a variant gives to the symbols.
 struct Sizes {
@@ -50,6 +51,9 @@ class Dim {
   std::int64_t constant_ = 0;
   std::array<std::int64_t, kSymbols> coefficients_{};
 };
+
+// The largest number that divides the form; 0 for 0.
+std::int64_t content(const Dim& dim);
 
 using Shape = std::vector<Dim>;
 

@@ -19,16 +19,13 @@ using tensor::DType;
 
 namespace {
 
-constexpr std::array kSymbols{Symbol::batch, Symbol::query, Symbol::past, Symbol::rows, Symbol::context};
-
 // A size as a number times a form that no number divides: 3 * query + 3 * past is 3 times query + past.
 std::pair<std::int64_t, Dim> factored(const Dim& dim) {
   if (dim.is_constant()) return {dim.constant(), Dim(1)};
-  std::int64_t content = std::abs(dim.constant());
-  for (const Symbol symbol : kSymbols) content = std::gcd(content, dim.coefficient(symbol));
-  Dim form(dim.constant() / content);
-  for (const Symbol symbol : kSymbols) form = form + Dim(symbol) * (dim.coefficient(symbol) / content);
-  return {content, form};
+  const std::int64_t common = graph::content(dim);
+  Dim form(dim.constant() / common);
+  for (const Symbol symbol : graph::kAllSymbols) form = form + Dim(symbol) * (dim.coefficient(symbol) / common);
+  return {common, form};
 }
 
 // What is left of the elements of `whole` when those of `parts` are taken out; nothing when it is no size.

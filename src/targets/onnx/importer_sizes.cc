@@ -18,21 +18,12 @@ using tensor::DType;
 
 namespace {
 
-constexpr graph::Symbol kSymbolList[] = {Symbol::batch, Symbol::query, Symbol::past, Symbol::rows, Symbol::context};
-
-// The largest number that divides the form; 0 for 0.
-std::int64_t content(const Dim& dim) {
-  std::int64_t common = dim.constant();
-  for (const Symbol symbol : kSymbolList) common = std::gcd(common, dim.coefficient(symbol));
-  return common;
-}
-
 std::optional<Dim> divided(const Dim& dim, std::int64_t by) {
   if (by == 0) return std::nullopt;
   if (dim.is_constant()) return Dim(dim.constant() / by);
   if (content(dim) % by != 0) return std::nullopt;
   Dim out = dim.constant() / by;
-  for (const Symbol symbol : kSymbolList) out = out + Dim(symbol) * (dim.coefficient(symbol) / by);
+  for (const Symbol symbol : graph::kAllSymbols) out = out + Dim(symbol) * (dim.coefficient(symbol) / by);
   return out;
 }
 
