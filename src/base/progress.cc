@@ -40,23 +40,26 @@ std::string progress_line(std::string_view what, std::uint64_t done, std::uint64
   return line;
 }
 
-Progress::Progress(std::string what, bool shown)
-    : what_(std::move(what)), shown_(shown && ::isatty(STDERR_FILENO) != 0), started_ns_(now_ns()) {}
+StatusLine::StatusLine(bool shown) : shown_(shown && ::isatty(STDERR_FILENO) != 0) {}
 
-Progress::~Progress() {
-  if (drawn_ns_ == 0) return;
-  std::fputs(kClearLine, stderr);
+StatusLine::~StatusLine() {
+  show({});
+}
+
+void StatusLine::show(std::string_view text) {
+  if (!shown_) return;
+  fmt::print(stderr, "{}{}", kClearLine, text);
   std::fflush(stderr);
 }
 
+Progress::Progress(std::string what, bool shown) : what_(std::move(what)), line_(shown), started_ns_(now_ns()) {}
+
 void Progress::update(std::uint64_t done, std::uint64_t total) {
-  if (!shown_) return;
+  if (!line_.is_shown()) return;
   const std::int64_t now = now_ns();
   if (drawn_ns_ != 0 && now - drawn_ns_ < kBetweenDraws) return;
   drawn_ns_ = now;
-  const double seconds = static_cast<double>(now - started_ns_) * 1e-9;
-  std::fputs((kClearLine + progress_line(what_, done, total, seconds)).c_str(), stderr);
-  std::fflush(stderr);
+  line_.show(progress_line(what_, done, total, static_cast<double>(now - started_ns_) * 1e-9));
 }
 
 ProgressSink Progress::sink() {

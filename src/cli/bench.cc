@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/progress.h"
 #include "base/thread_pool.h"
 #include "bench/prompt.h"
 #include "bench/report.h"
@@ -45,7 +46,7 @@ bench::MeasureOptions measure_options(const BenchFlags& flags) {
 
 // The child's side: results of one model as JSON on standard output.
 void measure_here(const BenchFlags& flags) {
-  Progress progress(flags.quiet);
+  StatusLine progress(!flags.quiet);
   const std::string name = flags.models.front().filename().string();
   const bench::ModelMeasurement measured =
       bench::measure(flags.models.front(), measure_options(flags),
@@ -82,7 +83,7 @@ Json measure_in_child(const BenchFlags& flags, const std::filesystem::path& mode
 void bench_all(const BenchFlags& flags) {
   warn_about_threads(flags.engine.threads, flags.quiet);
   if (flags.prompt_file) read_text(*flags.prompt_file);  // a missing file is told once, and early
-  Progress progress(flags.quiet);
+  StatusLine progress(!flags.quiet);
   progress.show("measuring what the machine can do");
   const int threads = flags.engine.threads > 0 ? flags.engine.threads : allowed_cores();
   const bench::MachineLimits limits = bench::measure_limits(threads);

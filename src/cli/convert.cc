@@ -99,8 +99,12 @@ Verification prove(const ConvertFlags& flags, const fs::path& artifact) {
   const bench::OpenOptions options{.threads = flags.threads, .hold_weights = false};
   const bench::OpenedModel made(artifact, options);
   const bench::OpenedModel source(flags.model, options);
-  pastkv::Progress progress("verifying", !flags.quiet);
-  return verify(made, source, short_verification(made, source), [](std::int64_t, std::int64_t) { check_interrupt(); });
+  StatusLine progress(!flags.quiet);
+  progress.show("verifying");
+  return verify(made, source, short_verification(made, source), [&](std::int64_t done, std::int64_t of) {
+    check_interrupt();
+    progress.show(fmt::format("verifying: {} of {} tokens", done, of));
+  });
 }
 
 Outcome do_convert(const ConvertFlags& flags, Target target) {
@@ -118,7 +122,7 @@ Outcome do_convert(const ConvertFlags& flags, Target target) {
   Outcome outcome;
   const auto begin = std::chrono::steady_clock::now();
   {
-    pastkv::Progress progress("writing", !flags.quiet);
+    Progress progress("writing", !flags.quiet);
     outcome.written =
         flags.options.write(target, model, flags.out, {.replace = flags.force, .progress = progress.sink()});
   }

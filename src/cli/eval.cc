@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/progress.h"
 #include "bench/perplexity.h"
 #include "cli/answer.h"
 #include "cli/command.h"
@@ -40,7 +41,7 @@ void eval(const EvalFlags& flags) {
   const auto session = loaded->session({.context = context_for(*loaded, flags.context, flags.context, flags.quiet),
                                         .cache_type = cache_type(flags.engine),
                                         .chunk = flags.engine.chunk});
-  Progress progress(flags.quiet);
+  StatusLine progress(!flags.quiet);
   progress.show("tokenizing");
   // As llama-perplexity does: what looks like a special token in the text is text.
   const std::vector<std::int32_t> tokens = tokenizer.encode(text, /*add_special=*/true, text::SpecialText::as_text);

@@ -50,18 +50,6 @@ bool is_terminal(int descriptor) {
   return isatty(descriptor) == 1;
 }
 
-Progress::Progress(bool quiet) : shown_(!quiet && is_terminal(STDERR_FILENO)) {}
-
-Progress::~Progress() {
-  if (shown_) fmt::print(stderr, "\r\x1b[K");
-}
-
-void Progress::show(std::string_view text) {
-  if (!shown_) return;
-  fmt::print(stderr, "\r\x1b[K{}", text);
-  std::fflush(stderr);
-}
-
 std::string bytes_text(double bytes) {
   constexpr std::array<const char*, 5> kUnits = {"B", "kB", "MB", "GB", "TB"};
   std::size_t unit = 0;

@@ -1,10 +1,9 @@
-// What stands between a command and the person: interrupts, progress, numbers with units.
+// What stands between a command and the person: interrupts, numbers with units.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace pastkv::cli {
@@ -20,19 +19,6 @@ class Interruptible {
   Interruptible(const Interruptible&) = delete;
   Interruptible& operator=(const Interruptible&) = delete;
   const std::atomic<bool>* flag() const;
-};
-
-// One line on standard error that is overwritten as work goes on; nothing when that is no terminal, or `quiet`.
-class Progress {
- public:
-  explicit Progress(bool quiet);
-  ~Progress();  // wipes the line
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
-  void show(std::string_view text);
-
- private:
-  bool shown_;
 };
 
 bool is_terminal(int descriptor);

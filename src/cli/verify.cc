@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/progress.h"
 #include "bench/model_hash.h"
 #include "bench/prompt.h"
 #include "bench/source_note.h"
@@ -77,7 +78,7 @@ void run_verify(const VerifyFlags& flags) {
   if (flags.largest) options.tolerance.largest = *flags.largest;
   if (flags.kl) options.tolerance.kl = *flags.kl;
   if (flags.agreement) options.tolerance.agreement = *flags.agreement / 100;
-  Progress progress(flags.quiet);
+  StatusLine progress(!flags.quiet);
   const Verification verification = verify(*model, *reference, options, [&](std::int64_t done, std::int64_t of) {
     progress.show(fmt::format("{} of {} tokens compared", done, of));
   });

@@ -15,28 +15,17 @@
 
 #include "base/error.h"
 #include "base/interrupt.h"
+#include "support.h"
 
 namespace pastkv {
 namespace {
 
 namespace fs = std::filesystem;
+using test::error_of;
+using test::text_of;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-std::string text_of(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return {};
-}
 
 class OutputTest : public testing::Test {
  protected:

@@ -10,20 +10,17 @@
 #include "formats/safetensors.h"
 #include "formats/safetensors_writer.h"
 #include "golden.h"
+#include "support.h"
 
 namespace pastkv::formats {
 namespace {
 
 namespace fs = std::filesystem;
 using tensor::DType;
+using test::text_of;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-std::string text_of(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 // Tensors of 24, 12, 0, 40 and 4 bytes, and bytes that tell where they stand.
 const std::vector<TensorSpec> kTensors = {{.name = "a", .dtype = DType::f32, .shape = {2, 3}},

@@ -78,13 +78,4 @@ models::ModelConfig read_config(const nlohmann::json& config) {
   return out;
 }
 
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return {};
-}
-
 }  // namespace pastkv::test

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "models/hf_config.h"
+#include "support.h"
 
 namespace pastkv::test {
 
@@ -41,8 +42,5 @@ class ChangedModel {
 
 // The ModelConfig of a config.json's text, read by the family that its model_type names.
 models::ModelConfig read_config(const nlohmann::json& config);
-
-// The line of the Error that `call` throws; empty when it throws none.
-std::string error_of(const std::function<void()>& call);
 
 }  // namespace pastkv::test

@@ -15,6 +15,7 @@
 #include "graph/interpreter.h"
 #include "models/golden.h"
 #include "models/model.h"
+#include "support.h"
 #include "targets/gguf/write.h"
 #include "targets/hf/write.h"
 
@@ -25,7 +26,9 @@ namespace fs = std::filesystem;
 using models::Model;
 using models::open_model;
 using tensor::DType;
+using test::error_of;
 using test::Golden;
+using test::text_of;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -45,20 +48,6 @@ class Folder {
  private:
   fs::path path_;
 };
-
-std::string text_of(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return {};
-}
 
 double difference(const Model& model, const Golden& golden) {
   graph::Interpreter interpreter(model.graph, weight_reader(model), {});
